@@ -1,0 +1,1 @@
+"""The ground: the record, its wire format, topics, publisher, subscriber and the steps that run between them."""
