@@ -1,0 +1,64 @@
+"""The roster: which streams exist, told by records on the control topic.
+
+A source says SOURCE_UP with all its streams before its first row, and SOURCE_DOWN with each stream's last sequence
+number when it ends.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stream.batch import StreamKey
+
+
+class StreamUp(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One stream that begins; period_ns is the window that its counters sum over (0 = instants only)."""
+
+    topic: str
+    device: str = ""
+    period_ns: int = 0
+
+
+class StreamDown(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One stream that ends; last_seq is the sequence number of its last row, -1 if it had none."""
+
+    topic: str
+    device: str = ""
+    last_seq: int = -1
+
+
+class SourceUp(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_UP"):
+    """These streams of a source are up from from_ns on; nothing older comes on them."""
+
+    fabric: str
+    source: str
+    epoch: str
+    from_ns: int
+    streams: tuple[StreamUp, ...]
+
+    def keys(self) -> list[StreamKey]:
+        """The streams' identities, in the order told."""
+        return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
+
+
+class SourceDown(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_DOWN"):
+    """These streams of a source ended at at_ns; a pause still open then ends there."""
+
+    fabric: str
+    source: str
+    epoch: str
+    at_ns: int
+    streams: tuple[StreamDown, ...]
+    reason: str = "graceful"
+
+    def keys(self) -> list[StreamKey]:
+        """The streams' identities, in the order told."""
+        return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
+
+
+RosterChange = SourceUp | SourceDown
+
+
+def roster_key(change: RosterChange) -> bytes:
+    """Kafka key: fabric/source."""
+    return f"{change.fabric}/{change.source}".encode()
