@@ -1,0 +1,132 @@
+"""One CSV file of a trace folder as columns, plain or gzipped; every error names the file, the line and a next step.
+
+In: a path and the columns that must be there. Out: columns as NumPy arrays; columns that nobody asks for are ignored.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn, TextIO, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.errors import TraceError
+from stream.record import MAX_TIME_NS
+
+Ints = npt.NDArray[np.int64]
+LAYOUT = "docs/trace-format.md describes the layout"
+
+K = TypeVar("K", str, tuple[str, str])
+
+
+class TraceTable:
+    """The rows of one file, column by column as text."""
+
+    def __init__(self, path: Path, columns: dict[str, tuple[str, ...]], count: int) -> None:
+        self.path = path
+        self.columns = columns
+        self.count = count
+
+    def fail(self, row: int, message: str, next_step: str = LAYOUT) -> NoReturn:
+        """Raises TraceError for a row counted from 0; the header is line 1 of the file."""
+        raise TraceError(f"{self.path}:{row + 2}: {message}", next_step)
+
+    def has(self, column: str) -> bool:
+        """Whether an optional column is there."""
+        return column in self.columns
+
+    def texts(self, column: str) -> tuple[str, ...]:
+        """The column as it stands."""
+        return self.columns[column]
+
+    def ints(self, column: str, low: int = 0, high: int = MAX_TIME_NS, empty: int | None = None) -> Ints:
+        """The column as whole numbers from low to high; an empty cell is `empty`, or an error if that is None."""
+        texts = self.columns[column]
+        if empty is not None and "" in texts:
+            texts = tuple(text or str(empty) for text in texts)
+        try:
+            numbers = np.fromiter(map(int, texts), np.int64, self.count)
+        except (ValueError, OverflowError):
+            self._fail_number(column, texts)
+        wrong = (numbers < low) | (numbers > high)
+        if empty is not None:
+            wrong &= numbers != empty
+        if wrong.any():
+            row = int(wrong.argmax())
+            self.fail(row, f"{column} is {numbers[row]}, outside {low} to {high}")
+        return numbers
+
+    def _fail_number(self, column: str, texts: tuple[str, ...]) -> NoReturn:
+        for row, text in enumerate(texts):
+            try:
+                np.int64(int(text))
+            except ValueError:
+                self.fail(row, f"{column} is {text!r}, not a whole number")
+            except OverflowError:
+                self.fail(row, f"{column} is {text}, beyond 64 bits")
+        raise AssertionError(f"{column} has no wrong number")  # pragma: no cover
+
+    def indices(self, columns: str | tuple[str, str], index: Mapping[K, int], unknown: str) -> Ints:
+        """For each row, what `index` holds for the value of the column or pair of columns.
+
+        A value that it does not hold is an error, which `unknown` explains ("no such device in devices.csv").
+        """
+        names = (columns,) if isinstance(columns, str) else columns
+        cells = [self.columns[name] for name in names]
+        keys = cells[0] if isinstance(columns, str) else zip(*cells, strict=True)
+        numbers = np.fromiter((index.get(key, -1) for key in keys), np.int64, self.count)  # type: ignore[arg-type]
+        if (numbers < 0).any():
+            row = int((numbers < 0).argmax())
+            shown = ", ".join(f"{name} {self.columns[name][row]!r}" for name in names)
+            self.fail(row, f"{shown}: {unknown}")
+        return numbers
+
+
+def find_table(folder: Path, name: str) -> Path | None:
+    """Path of `name`.csv or `name`.csv.gz in the folder, None if neither is there."""
+    for suffix in (".csv", ".csv.gz"):
+        path = folder / f"{name}{suffix}"
+        if path.is_file():
+            return path
+    return None
+
+
+def _open_text(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", newline="", encoding="utf-8")
+    return path.open(newline="", encoding="utf-8")
+
+
+def read_table(path: Path, required: tuple[str, ...]) -> TraceTable:
+    """The file's columns; raises TraceError if it cannot be read or lacks a required column."""
+    try:
+        with _open_text(path) as file:
+            rows = list(csv.reader(file, strict=True))
+    except (OSError, EOFError, zlib.error) as err:
+        raise TraceError(f"{path} cannot be read: {err}", "copy the file again") from err
+    except UnicodeDecodeError as err:
+        raise TraceError(f"{path} is not UTF-8 text: {err}", LAYOUT) from err
+    except csv.Error as err:
+        raise TraceError(f"{path} is not CSV: {err}", LAYOUT) from err
+    while rows and not rows[-1]:
+        rows.pop()
+    if not rows:
+        raise TraceError(f"{path}:1: the file is empty", f"its first line names the columns: {','.join(required)}")
+    header, body = rows[0], rows[1:]
+    missing = [column for column in required if column not in header]
+    if missing:
+        raise TraceError(f"{path}:1: column {', '.join(missing)} is missing", LAYOUT)
+    if len(set(header)) != len(header):
+        raise TraceError(f"{path}:1: two columns have the same name", LAYOUT)
+    widths = np.fromiter(map(len, body), np.int64, len(body))
+    odd = np.flatnonzero(widths != len(header))
+    if len(odd):
+        table = TraceTable(path, {}, len(body))
+        table.fail(int(odd[0]), f"{widths[odd[0]]} cells, but the header names {len(header)} columns")
+    cells = zip(*body, strict=True) if body else ((),) * len(header)
+    return TraceTable(path, dict(zip(header, cells, strict=True)), len(body))
