@@ -1,0 +1,49 @@
+"""librdkafka's own log lines and background errors: into Python's logging and a memory, never onto the terminal.
+
+In: what a client reports while it is polled. Out: debug log lines, and the last error for a message to people.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from confluent_kafka import KafkaError
+
+_log = logging.getLogger("pausetrace.kafka")
+# Without a handler of its own, logging's last resort would print librdkafka's warnings on stderr.
+_log.addHandler(logging.NullHandler())
+
+
+class QuietLog:
+    """What a client takes for its `logger`: a lost connection is retried by librdkafka and is no warning to people.
+
+    Errors that matter come back from calls as exceptions, so the lines are for `--log-level debug` alone.
+    """
+
+    def log(self, level: int, message: str, *arguments: object) -> None:
+        """One line of librdkafka."""
+        _log.log(min(level, logging.DEBUG), message, *arguments)
+
+
+class LastError:
+    """What a client takes for its `error_cb`: remembers the last error until the client works again."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.fatal = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        # "All brokers are down" only follows the error that says why.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.text:
+            self.text = error_text(error)
+        if error.fatal():
+            self.fatal = error_text(error)
+
+    def clear(self) -> None:
+        """The client works again."""
+        self.text = ""
+
+
+def error_text(error: KafkaError) -> str:
+    """An error of Kafka for people, without librdkafka's state and thread names."""
+    return error.str().split(" (after ")[0]

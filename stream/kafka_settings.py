@@ -1,0 +1,162 @@
+"""How to reach Kafka: the settings, the clients' configurations that follow from them, and the first contact.
+
+Everything that talks to Kafka takes a `KafkaSettings`; `connect` says once, clearly, that no broker answers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from stream.errors import BrokerError, ConfigError
+from stream.kafka_log import LastError, QuietLog, error_text
+from stream.topics import DEFAULT_PREFIX, full_name
+
+CONNECT_DEADLINE_S = 10.0
+START_A_BROKER = "check --bootstrap-servers, or start one: docker compose up -d --wait"
+
+_EMBEDDED_CLUSTER_ID = "mockCluster"
+"""librdkafka's mock cluster names itself so, with its address behind it."""
+
+
+class KafkaSettings(msgspec.Struct, frozen=True):
+    """Where Kafka is and how our topics there begin; `librdkafka` goes to every client untouched and wins over ours."""
+
+    bootstrap_servers: str
+    prefix: str = DEFAULT_PREFIX
+    librdkafka: dict[str, str] = {}
+
+
+class BrokerInfo(msgspec.Struct, frozen=True):
+    """What answered: a cluster's id, and whether it is the embedded broker with its limits."""
+
+    cluster_id: str
+    embedded: bool
+
+
+class ClusterView(msgspec.Struct, frozen=True):
+    """A cluster and the partition counts of its topics, by their full names."""
+
+    broker: BrokerInfo
+    partitions: dict[str, int]
+
+
+def client_config(settings: KafkaSettings) -> dict[str, Any]:
+    """What every client has in common."""
+    return {
+        "bootstrap.servers": settings.bootstrap_servers,
+        "client.id": "pausetrace",
+        # The default of 10 s would outlast our own deadlines while a broker starts.
+        "reconnect.backoff.max.ms": 1000,
+        # A topic exists because `pausetrace topics create` made it with its retention and partitions.
+        "allow.auto.create.topics": False,
+        "logger": QuietLog(),
+        **settings.librdkafka,
+    }
+
+
+def admin_config(settings: KafkaSettings) -> dict[str, Any]:
+    """Configuration of an admin client."""
+    return client_config(settings)
+
+
+def producer_config(settings: KafkaSettings, *, queue_bytes: int, message_timeout_ms: int) -> dict[str, Any]:
+    """Configuration of an idempotent producer whose queue is bounded in bytes and whose messages expire."""
+    config = {
+        "enable.idempotence": True,
+        "compression.type": "lz4",
+        # Every client of any language puts a key on the same partition (Java's default partitioner).
+        "partitioner": "murmur2_random",
+        # Batches are made by the publisher; this only joins what different streams send in the same moment.
+        "linger.ms": 5,
+        "queue.buffering.max.kbytes": max(queue_bytes // 1024, 1),
+        "queue.buffering.max.messages": 100_000,
+        "message.timeout.ms": message_timeout_ms,
+        # A topic that does not exist fails after this and not after 30 s.
+        "topic.metadata.propagation.max.ms": 5000,
+    }
+    return client_config(settings) | config | settings.librdkafka
+
+
+def consumer_config(settings: KafkaSettings, broker: BrokerInfo, group: str | None) -> dict[str, Any]:
+    """Configuration of a consumer that commits nothing: of a group, or for assigned partitions where group is None."""
+    config: dict[str, Any] = {
+        # librdkafka wants an id even where no group is joined.
+        "group.id": f"{settings.prefix}.{group or 'reader'}",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        # Where retention has removed the next record: go on with the oldest that is left (the gap is counted).
+        "auto.offset.reset": "earliest",
+        "partition.assignment.strategy": "cooperative-sticky",
+    }
+    if broker.embedded:
+        # It does not wake a waiting fetch: the default of 500 ms would be the latency. Its groups only work by range.
+        config |= {
+            "fetch.wait.max.ms": 20,
+            "partition.assignment.strategy": "range",
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 500,
+        }
+    return client_config(settings) | config | settings.librdkafka
+
+
+def admin_client(settings: KafkaSettings) -> AdminClient:
+    """An admin client; raises ConfigError for a setting that librdkafka does not take."""
+    return _admin(settings, LastError())
+
+
+def setting_error(err: KafkaException) -> ConfigError:
+    """The error of a client that could not be made."""
+    return ConfigError(f"librdkafka does not take a setting: {error_text(err.args[0])}", "correct [kafka.librdkafka]")
+
+
+def connect(settings: KafkaSettings, deadline_s: float = CONNECT_DEADLINE_S) -> BrokerInfo:
+    """Waits for a broker until the deadline and says which it is; raises BrokerError where none answers."""
+    return look(settings, deadline_s).broker
+
+
+def look(settings: KafkaSettings, deadline_s: float = CONNECT_DEADLINE_S) -> ClusterView:
+    """Cluster and topics as a broker tells them; raises BrokerError where none answers by the deadline."""
+    last_error = LastError()
+    client = _admin(settings, last_error)
+    end_s = time.monotonic() + deadline_s
+    while True:
+        try:
+            # In slices, since a broker that comes up late is found by the next one.
+            cluster = client.list_topics(timeout=max(min(end_s - time.monotonic(), 2.0), 0.1))
+        except KafkaException as err:
+            client.poll(0)
+            error: KafkaError = err.args[0]
+            # Refused logins do not get better by waiting.
+            hopeless = not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
+            if hopeless or time.monotonic() >= end_s:
+                why = last_error.text or error_text(error)
+                raise BrokerError(
+                    f"no Kafka broker answers at {settings.bootstrap_servers} within {deadline_s:g} s ({why})",
+                    START_A_BROKER,
+                ) from err
+            continue
+        cluster_id = str(cluster.cluster_id or "")
+        partitions = {name: len(topic.partitions) for name, topic in cluster.topics.items() if topic.error is None}
+        return ClusterView(BrokerInfo(cluster_id, cluster_id.startswith(_EMBEDDED_CLUSTER_ID)), partitions)
+
+
+def require_topics(settings: KafkaSettings, view: ClusterView, names: Iterable[str]) -> None:
+    """Raises BrokerError that names the missing topics, if any of these bare names has none on Kafka."""
+    missing = [topic for name in names if (topic := full_name(settings.prefix, name)) not in view.partitions]
+    if missing:
+        raise BrokerError(
+            f"{settings.bootstrap_servers} has no topic {', '.join(missing)}", "make them: pausetrace topics create"
+        )
+
+
+def _admin(settings: KafkaSettings, last_error: LastError) -> AdminClient:
+    try:
+        return AdminClient(admin_config(settings) | {"error_cb": last_error})
+    except KafkaException as err:
+        raise setting_error(err) from err
