@@ -1,82 +1,132 @@
 """The packed Kafka value: a batch to bytes and back, with every length, index and range checked on the way in.
 
-Layout: `PTB1`, u2 record size, u2 schema version, u4 count, u4 length of names, names (msgpack, padded to 8), records.
+Layout: `PTB1`, u2 record size, u2 schema version, u4 count, u4 length of names, names (msgpack), zeros up to a multiple
+of 8, records. The length of names leaves the zeros out.
 """
 
 from __future__ import annotations
 
 import struct
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from stream import kinds
-from stream.batch import MAX_EVENTS, Batch, StreamKey
+from stream import kinds, topics
+from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.errors import WireError
-from stream.record import EVENT, MAX_TIME_NS, RECORD_BYTES, SCHEMA_VERSION
+from stream.record import EVENT, FIELDS, MAX_TIME_NS, RECORD_BYTES, SCHEMA_VERSION, Events
 
 MAGIC = b"PTB1"
 HEADER = struct.Struct("<4sHHII")
 MAX_RECORD_BYTES = 1024
 """No schema version will need more; a larger size is corruption."""
 MAX_NAMES_BYTES = 1 << 20
-MAX_PORTS = 65_536
+MAX_PORTS = 4096
+"""Four times as many as the rows can name: a publisher may send a device's whole table, a step keeps state for each."""
 MAX_NAME_CHARS = 256
+MAX_SOURCE_CHARS = 224
+"""Shorter than other names since steps append the topic to the source's name; episodes bear the longer one."""
+MAX_TEXT_CHARS = 4096
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+Seq = Annotated[int, msgspec.Meta(ge=0, le=kinds.INT64_MAX - MAX_EVENTS)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=kinds.INT64_MAX)]
+Text = tuple[Annotated[int, msgspec.Meta(ge=0, lt=MAX_EVENTS)], Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]]
 
 
 class Names(msgspec.Struct, frozen=True):
     """What the rows of a value share. Unknown fields of later versions are ignored."""
 
-    source: str
-    epoch: str
-    seq: int
-    mark_ns: int
-    lost: int
-    fabric: str
-    device: str
-    ports: tuple[str, ...]
-    texts: tuple[tuple[int, str], ...] = ()
+    source: Name
+    epoch: Name
+    seq: Seq
+    mark_ns: Count
+    lost: Count
+    fabric: Name
+    device: Name
+    ports: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_PORTS)]
+    texts: Annotated[tuple[Text, ...], msgspec.Meta(max_length=MAX_EVENTS)] = ()
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Names)
 
+_LAST_WORD = 48
+"""Offset of the record's last 8 bytes: device, port, kind, priority, side, quality."""
+# The bytes of a record with every integer unsigned; fields of the last word also as one number.
+_UNSIGNED = np.dtype(
+    {
+        "names": [name for name, *_ in FIELDS] + ["last_word", "kind_priority"],
+        "formats": [numpy_type.replace("i", "u") for _, numpy_type, *_ in FIELDS] + ["<u8", "<u2"],
+        "offsets": [EVENT.fields[name][1] for name, *_ in FIELDS if EVENT.fields] + [_LAST_WORD, _LAST_WORD + 4],
+    }
+)
 
-def _limits(measure: str, edge: str) -> np.ndarray:
+_UNKNOWN_KIND, _WRONG_TOPIC, _WRONG_PRIORITY = 1, 2, 4
+
+
+def _flaws(topic: str) -> npt.NDArray[np.uint8]:
+    # Indexed by the two adjacent bytes kind and priority as one little-endian number.
+    flaws = np.full((256, 256), _WRONG_PRIORITY, np.uint8)
+    flaws[[*range(8), kinds.NO_PRIORITY]] = 0
+    for code in range(256):
+        kind = kinds.BY_CODE.get(code)
+        if kind is None:
+            flaws[:, code] |= _UNKNOWN_KIND
+        elif topic not in ("episode", kind.topic) and kind.topic:  # episode also forwards what correlate needs
+            flaws[:, code] |= _WRONG_TOPIC
+    return flaws.ravel()
+
+
+def _limits(measure: str, edge: str) -> npt.NDArray[np.int64]:
     table = np.zeros(256, np.int64)
     for kind in kinds.KINDS:
         table[kind.code] = getattr(getattr(kind, measure), edge)
     return table
 
 
-_KNOWN = np.zeros(256, bool)
-_KNOWN[list(kinds.BY_CODE)] = True
-_VALUE_LOW, _VALUE_HIGH = _limits("value", "low"), _limits("value", "high")
-_EXTRA_LOW, _EXTRA_HIGH = _limits("extra", "low"), _limits("extra", "high")
+_FLAWS = {topic: _flaws(topic) for topic in topics.PACKED}
+_LOW = {measure: _limits(measure, "low") for measure in ("value", "extra")}
+_HIGH = {measure: _limits(measure, "high") for measure in ("value", "extra")}
+_UNKNOWN_UNSIGNED = np.uint64(kinds.UNKNOWN % (1 << 64))
+_HIGH_VALUE, _HIGH_EXTRA = _HIGH["value"].view(np.uint64), _HIGH["extra"].view(np.uint64)
 
 
 def encode(batch: Batch) -> bytes:
-    """The Kafka value of a batch; raises WireError for a batch that no reader would take."""
+    """The Kafka value of a batch; raises WireError for a batch that `decode` would not take or not give back."""
     count = len(batch.events)
+    stream = batch.stream
     if count > MAX_EVENTS:
         raise WireError(f"{count} events in one value", f"send at most {MAX_EVENTS}")
     if batch.events.dtype != EVENT:
         raise WireError("the rows are not of the record's dtype", "make them with stream.record.empty_events")
-    stream = batch.stream
-    names = _encoder.encode(
-        Names(stream.source, stream.epoch, batch.seq, batch.mark_ns, batch.lost, stream.fabric, stream.device,
-              batch.ports, batch.texts)
-    )  # fmt: skip
-    names += bytes(-len(names) % 8)
-    header = HEADER.pack(MAGIC, RECORD_BYTES, SCHEMA_VERSION, count, len(names))
-    return header + names + batch.events.tobytes()
+    if batch.skipped or batch.positions is not None:
+        raise WireError("a batch that lacks its rows of unknown kind would number the others anew")
+    try:
+        packed = _encoder.encode(
+            Names(stream.source, stream.epoch, batch.seq, batch.mark_ns, batch.lost, stream.fabric, stream.device,
+                  batch.ports, batch.texts)
+        )  # fmt: skip
+    except (UnicodeEncodeError, OverflowError, TypeError) as err:
+        raise WireError(f"the names do not encode ({err})") from err
+    padding = bytes(-len(packed) % 8)
+    value = HEADER.pack(MAGIC, RECORD_BYTES, SCHEMA_VERSION, count, len(packed)) + packed + padding
+    value += batch.events.tobytes()
+    if skipped := decode(stream.topic, value, batch.key).skipped:
+        raise WireError(f"{skipped} rows of unknown kind")
+    return value
 
 
 def decode(topic: str, value: bytes, key: bytes | None = None) -> Batch:
     """The batch in a Kafka value of `topic` (without its prefix); raises WireError that says what is wrong.
 
-    Rows of unknown kind are left out and counted in `skipped`; a longer record of a later version is read by its stride.
+    Rows of unknown kind are left out and counted in `skipped`; a longer record of a later version is read by its
+    stride. The rows are a read-only view of `value`.
     """
+    if topic not in _FLAWS:
+        raise WireError(f"topic {topic} has no packed values")
     if len(value) < HEADER.size:
         raise WireError(f"a value of {len(value)} bytes is shorter than the header of {HEADER.size}")
     magic, record_bytes, version, count, names_bytes = HEADER.unpack_from(value)
@@ -88,85 +138,98 @@ def decode(topic: str, value: bytes, key: bytes | None = None) -> Batch:
         raise WireError(f"a record size of {record_bytes} bytes does not fit schema version {version}")
     if count > MAX_EVENTS:
         raise WireError(f"{count} events in one value; at most {MAX_EVENTS} are allowed")
-    if names_bytes > MAX_NAMES_BYTES or names_bytes % 8:
+    if names_bytes > MAX_NAMES_BYTES:
         raise WireError(f"a names length of {names_bytes} bytes")
-    expected = HEADER.size + names_bytes + count * record_bytes
+    names_end = HEADER.size + names_bytes
+    rows_start = names_end + -names_bytes % 8
+    expected = rows_start + count * record_bytes
     if len(value) != expected:
         raise WireError(f"a value of {len(value)} bytes whose header promises {expected}")
-    names = _decode_names(value[HEADER.size : HEADER.size + names_bytes])
+    names = _decode_names(topic, value[HEADER.size : names_end])
     stream = StreamKey(names.fabric, names.source, names.epoch, topic, names.device)
     if key is not None and key != f"{stream.fabric}/{stream.device}".encode():
         raise WireError(f"key {key[:80]!r} is not that of device {stream.fabric}/{stream.device}")
-    events: np.ndarray = np.ndarray(
-        (count,), EVENT, buffer=value, offset=HEADER.size + names_bytes, strides=(record_bytes,)
-    )
-    return _checked(stream, names, events)
+    for row, _ in names.texts:
+        if row >= count:
+            raise WireError(f"a text belongs to row {row} of {count}")
+    events: Events = np.ndarray((count,), EVENT, value, rows_start, (record_bytes,))
+    rows: npt.NDArray[Any] = np.ndarray((count,), _UNSIGNED, value, rows_start, (record_bytes,))
+    if count and _suspicious(topic, rows, len(names.ports)):
+        return _examined(stream, names, events)
+    return Batch(stream, names.seq, names.mark_ns, names.ports, events, names.lost, names.texts)
 
 
-def _decode_names(packed: bytes) -> Names:
-    # msgpack has no end mark and the names are padded with zeros, so the padding is cut off by trying: a valid
-    # object never ends in the padding byte 0x00 by more than 7, and each cut is at most one byte shorter.
-    error: Exception | None = None
-    for cut in range(min(8, len(packed))):
-        if cut and packed[-cut] != 0:
-            break
-        try:
-            names = _decoder.decode(packed[: len(packed) - cut])
-        except msgspec.DecodeError as err:
-            error = err
-            continue
-        _check_names(names)
-        return names
-    raise WireError(f"the names are not those of a batch ({error})") from error
-
-
-def _check_names(names: Names) -> None:
-    if not names.source or not names.epoch or not names.fabric or not names.device:
-        raise WireError("source, epoch, fabric or device is empty")
-    if max(map(len, (names.source, names.epoch, names.fabric, names.device))) > MAX_NAME_CHARS:
-        raise WireError(f"source, epoch, fabric or device is longer than {MAX_NAME_CHARS} characters")
+def _decode_names(topic: str, packed: bytes) -> Names:
+    try:
+        names = _decoder.decode(packed)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
+        raise WireError(f"the names are not those of a batch ({str(err)[:200]})") from err
     if "/" in names.fabric:
         raise WireError("a fabric's name has no '/', which ends it in the key")
-    if not 0 <= names.seq <= kinds.INT64_MAX - MAX_EVENTS:
-        raise WireError(f"seq {names.seq} is not a sequence number")
-    if not 0 <= names.mark_ns <= kinds.INT64_MAX or not 0 <= names.lost <= kinds.INT64_MAX:
-        raise WireError(f"mark_ns {names.mark_ns} or lost {names.lost} is out of range")
-    if len(names.ports) > MAX_PORTS or any(not 0 < len(port) <= MAX_NAME_CHARS for port in names.ports):
-        raise WireError("the port names are too many, too long or empty")
+    if len(names.source) > MAX_SOURCE_CHARS and topic != "episode":
+        raise WireError(f"a source's name of {len(names.source)} characters; at most {MAX_SOURCE_CHARS} are allowed")
+    if MAX_TIME_NS < names.mark_ns < MARK_END:
+        raise WireError(f"mark_ns {names.mark_ns} is later than any time")
+    return names
 
 
-def _checked(stream: StreamKey, names: Names, events: np.ndarray) -> Batch:
-    count = len(events)
-    positions = None
-    skipped = 0
-    if count:
-        known = _KNOWN[events["kind"]]
-        if not known.all():
-            positions = np.flatnonzero(known)
-            skipped = count - len(positions)
-            events = events[positions]
-        _check_rows(events, len(names.ports))
-    if any(not 0 <= row < max(count, 1) for row, _ in names.texts):
-        raise WireError("a text belongs to a row that does not exist")
-    return Batch(stream, names.seq, names.mark_ns, names.ports, events, names.lost, names.texts, skipped, positions)
+def _suspicious(topic: str, rows: npt.NDArray[Any], port_count: int) -> bool:
+    """Whether rows of dtype _UNSIGNED need a closer look: False only if every rule of `_rules` holds.
+
+    Few passes, since every batch pays for them: seen as unsigned, a negative number is larger than any limit.
+    """
+    if np.count_nonzero(_FLAWS[topic].take(rows["kind_priority"])):
+        return True
+    ored = int(np.bitwise_or.reduce(rows["last_word"]))
+    device, side = ored & 0xFFFF, ored >> 48 & 0xFF
+    if device or (side > kinds.SIDE_TX and np.maximum.reduce(rows["side"]) > kinds.SIDE_TX):
+        return True
+    time, kind = rows["time_ns"], rows["kind"]
+    return bool(
+        np.maximum.reduce(rows["port"]) >= port_count
+        or np.maximum.reduce(time) > MAX_TIME_NS
+        or np.maximum.reduce(rows["seen_ns"]) > MAX_TIME_NS
+        or np.count_nonzero(rows["span_ns"] > time) > 0
+        or _outside(rows["value"], _HIGH_VALUE.take(kind))
+        or _outside(rows["extra"], _HIGH_EXTRA.take(kind))
+    )
 
 
-def _check_rows(events: np.ndarray, port_count: int) -> None:
-    kind, time, span = events["kind"], events["time_ns"], events["span_ns"]
-    value, extra = events["value"], events["extra"]
-    priority = events["priority"]
-    checks = (
+def _outside(number: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]) -> bool:
+    above = np.count_nonzero(number > high)
+    return bool(above and above != np.count_nonzero(number == _UNKNOWN_UNSIGNED))
+
+
+def _examined(stream: StreamKey, names: Names, events: Events) -> Batch:
+    """The batch without its rows of unknown kind; raises WireError for the first rule that another row breaks."""
+    unknown = _FLAWS[stream.topic].take(events["kind"]) & _UNKNOWN_KIND != 0
+    positions = np.flatnonzero(~unknown)
+    kept = events[positions]
+    for what, wrong in _checks(stream.topic, kept, len(names.ports)):
+        if wrong.any():
+            raise WireError(f"row {positions[wrong.argmax()]} has a {what}")
+    skipped = len(events) - len(kept)
+    if not skipped:
+        return Batch(stream, names.seq, names.mark_ns, names.ports, events, names.lost, names.texts)
+    new_row = {old: new for new, old in enumerate(positions.tolist())}
+    texts = tuple((new_row[row], text) for row, text in names.texts if row in new_row)
+    return Batch(stream, names.seq, names.mark_ns, names.ports, kept, names.lost, texts, skipped, positions)
+
+
+def _checks(topic: str, events: Events, port_count: int) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+    kind, priority, time, seen, span = (events[name] for name in ("kind", "priority", "time_ns", "seen_ns", "span_ns"))
+    checks = [
+        ("kind that does not belong on its topic", _FLAWS[topic].take(kind) & _WRONG_TOPIC != 0),
         ("device index beyond the names", events["device"] != 0),
         ("port index beyond the names", events["port"] >= port_count),
         ("priority that is not 0-7 or 255", (priority > 7) & (priority != kinds.NO_PRIORITY)),
-        ("side that is not 0-2", events["side"] > 2),
+        ("side that is not 0-2", events["side"] > kinds.SIDE_TX),
         ("time_ns out of range", (time < 0) | (time > MAX_TIME_NS)),
+        ("seen_ns out of range", (seen < 0) | (seen > MAX_TIME_NS)),
         ("span_ns out of range", (span < 0) | (span > time)),
-        ("value out of its kind's range",
-         ((value < _VALUE_LOW[kind]) | (value > _VALUE_HIGH[kind])) & (value != kinds.UNKNOWN)),
-        ("extra out of its kind's range",
-         ((extra < _EXTRA_LOW[kind]) | (extra > _EXTRA_HIGH[kind])) & (extra != kinds.UNKNOWN)),
-    )  # fmt: skip
-    for what, wrong in checks:
-        if wrong.any():
-            raise WireError(f"row {int(wrong.argmax())} has a {what}")
+    ]
+    for measure in ("value", "extra"):
+        number = events[measure]
+        outside = (number < _LOW[measure].take(kind)) | (number > _HIGH[measure].take(kind))
+        checks.append((f"{measure} out of its kind's range", outside & (number != kinds.UNKNOWN)))
+    return checks
