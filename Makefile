@@ -37,7 +37,7 @@ demo: $(STAMPS)/run $(STAMPS)/project $(STAMPS)/warm
 	@$(BIN)/pausetrace demo
 
 test: $(STAMPS)/dev $(STAMPS)/project
-	@echo 'test: python -m pytest $(ARGS)'
+	@echo 'test: running pytest (ARGS="..." passes arguments on)'
 	@$(BIN)/python -m pytest $(ARGS)
 
 lint: $(STAMPS)/dev
@@ -59,10 +59,8 @@ format: $(STAMPS)/dev
 $(STAMPS)/venv:
 	@test -n '$(PYTHON)' || { \
 	  echo 'No usable Python: 3.11 or newer with its venv module is needed.' >&2; \
-	  for p in /usr/bin/python3 python3; do \
-	    "$$p" --version >/dev/null 2>&1 && echo "  $$(command -v $$p) is $$("$$p" --version 2>&1)," \
-	      "$$("$$p" -c 'import venv, ensurepip' 2>/dev/null && echo 'with venv' || echo 'without venv')" >&2; \
-	  done; \
+	  python3 --version >/dev/null 2>&1 && echo "  $$(command -v python3) is $$(python3 --version 2>&1)," \
+	    "$$(python3 -c 'import venv, ensurepip' 2>/dev/null && echo 'with venv' || echo 'without venv')" >&2; \
 	  echo 'On Debian or Ubuntu: apt-get install python3-venv. Another Python: make PYTHON=/path/to/python3 ...' >&2; \
 	  exit 1; }
 	@'$(PYTHON)' -c '$(USABLE)' 2>/dev/null || { \
