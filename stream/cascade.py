@@ -5,20 +5,26 @@ Shares and confidences are integers in parts per million. The published JSON Sch
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
+
+from stream.kinds import INT64_MAX
+from stream.ranges import Count, FabricName, Name, OptionalName, Ppm, PriorityOrNone, Sentence, TimeNs
 
 FINAL = "final"
 
 
 class Contributor(msgspec.Struct, frozen=True):
-    """A flow that fed a root: its bytes through the root while the root was active, and their share of all such bytes."""
+    """A flow that fed a root: its bytes through the root while that was active, and their share of all such bytes."""
 
-    flow: str
-    name: str
-    src_device: str
-    dst_device: str
-    bytes: int
-    share_ppm: int
+    flow: Name
+    name: OptionalName
+    src_device: OptionalName
+    dst_device: OptionalName
+    bytes: Count
+    share_ppm: Ppm
 
 
 class Root(msgspec.Struct, frozen=True):
@@ -28,66 +34,66 @@ class Root(msgspec.Struct, frozen=True):
     "unclassified"; `evidence` says in sentences what the class rests on.
     """
 
-    device: str
-    port: str
-    priority: int
-    kind: str
-    share_ppm: int
-    pause_ns: int
-    root_class: str
-    evidence: tuple[str, ...]
+    device: Name
+    port: OptionalName
+    priority: PriorityOrNone
+    kind: Name
+    share_ppm: Ppm
+    pause_ns: Count
+    root_class: Name
+    evidence: tuple[Sentence, ...]
     contributors: tuple[Contributor, ...] = ()
 
 
 class PausedQueue(msgspec.Struct, frozen=True):
-    """An egress queue that was stopped, by whom, how often and for how long; depth counts hops from the root (1 = next).
+    """An egress queue that was stopped: by whom, how often and how long; depth counts hops from the root (1 = next).
 
     `share_ppm` is its part of the cascade's pause time; `caused_by` are the paused queues of the pauser that passed
     the pause on (empty where the pauser is a root).
     """
 
-    device: str
-    port: str
-    priority: int
-    paused_by_device: str
-    paused_by_port: str
-    pauses: int
-    pause_ns: int
-    share_ppm: int
-    depth: int
-    caused_by: tuple[str, ...] = ()
+    device: Name
+    port: OptionalName
+    priority: PriorityOrNone
+    paused_by_device: OptionalName
+    paused_by_port: OptionalName
+    pauses: Count
+    pause_ns: Count
+    share_ppm: Ppm
+    depth: Count
+    caused_by: tuple[Sentence, ...] = ()
 
 
 class Edge(msgspec.Struct, frozen=True):
     """At this device, the share of the cascade's XOFFs sent out of an ingress port that an egress queue caused."""
 
-    device: str
-    ingress_port: str
-    egress_port: str
-    share_ppm: int
+    device: Name
+    ingress_port: OptionalName
+    egress_port: OptionalName
+    share_ppm: Ppm
 
 
 class Cascade(msgspec.Struct, frozen=True):
     """One congestion cascade. `revision` counts provisional versions from 1; the last one is "final"."""
 
-    id: str
-    fabric: str
-    revision: int | str
-    start_ns: int
-    end_ns: int
-    mode: str
-    confidence_ppm: int
+    id: Name
+    fabric: FabricName
+    revision: Annotated[int, Meta(ge=1, le=INT64_MAX)] | Annotated[str, Meta(pattern="^final$", max_length=5)]
+    start_ns: TimeNs
+    end_ns: TimeNs
+    mode: Name
+    confidence_ppm: Ppm
     suspect_set: bool
-    severity: str
-    severity_reason: str
-    pause_ns: int
-    pauses: int
+    severity: Name
+    severity_reason: Sentence
+    pause_ns: Count
+    pauses: Count
     roots: tuple[Root, ...]
     queues: tuple[PausedQueue, ...]
     edges: tuple[Edge, ...]
-    missing_evidence: tuple[str, ...]
-    losses: dict[str, int]
-    merged_into: str | None = None
+    missing_evidence: tuple[Sentence, ...]
+    losses: dict[Name, Count]
+    merged_into: Name | None = None
 
 
 def cascade_key(cascade: Cascade) -> bytes:

@@ -5,81 +5,105 @@ The published JSON Schemas derive from these structs.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from stream.batch import StreamKey
+from stream.kinds import INT64_MAX
+from stream.ranges import (
+    FabricName,
+    FlowText,
+    MarkNs,
+    Name,
+    OptionalName,
+    PeriodNs,
+    PriorityOrNone,
+    Seq,
+    SourceName,
+    SpeedMbps,
+    TimeNs,
+)
+
+MAX_PORTS = 65_536
+MAX_ALIASES = 256
+MAX_HOPS = 256
+
+Aliases = Annotated[tuple[Name, ...], Meta(max_length=MAX_ALIASES)]
+TransportPort = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class FactStream(msgspec.Struct, frozen=True):
     """The stream that a fact belongs to; nothing valid from before mark_ns follows on it."""
 
-    source: str
-    epoch: str
-    seq: int
-    mark_ns: int
+    source: SourceName
+    epoch: Name
+    seq: Seq
+    mark_ns: MarkNs
 
 
 class Port(msgspec.Struct, frozen=True, omit_defaults=True):
     """A port of a device with the other names it is known by and its speed in Mb/s (0 = unknown)."""
 
-    port: str
-    speed_mbps: int = 0
-    aliases: tuple[str, ...] = ()
+    port: Name
+    speed_mbps: SpeedMbps = 0
+    aliases: Aliases = ()
 
 
 class Device(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="fact", tag="device"):
     """A switch or host of the fabric."""
 
-    fabric: str
-    device: str
-    role: str
-    valid_from_ns: int
+    fabric: FabricName
+    device: Name
+    role: OptionalName
+    valid_from_ns: TimeNs
     stream: FactStream
-    ports: tuple[Port, ...] = ()
-    aliases: tuple[str, ...] = ()
+    ports: Annotated[tuple[Port, ...], Meta(max_length=MAX_PORTS)] = ()
+    aliases: Aliases = ()
 
 
 class Link(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="fact", tag="link"):
     """A cable between two ports; speed is nominal, delay is the one-way propagation time."""
 
-    fabric: str
-    a_device: str
-    a_port: str
-    b_device: str
-    b_port: str
-    speed_mbps: int
-    valid_from_ns: int
+    fabric: FabricName
+    a_device: Name
+    a_port: Name
+    b_device: Name
+    b_port: Name
+    speed_mbps: SpeedMbps
+    valid_from_ns: TimeNs
     stream: FactStream
-    delay_ns: int = 1000
+    delay_ns: PeriodNs = 1000
 
 
 class Hop(msgspec.Struct, frozen=True, omit_defaults=True):
     """One device on a flow's path; a port is "" where the flow begins or ends."""
 
-    device: str
-    in_port: str = ""
-    out_port: str = ""
+    device: Name
+    in_port: OptionalName = ""
+    out_port: OptionalName = ""
 
 
 class Flow(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="fact", tag="flow"):
     """A flow: its id (16 hex digits, the `flow` of records), its ends and, where known, its path."""
 
-    fabric: str
-    flow: str
-    src_device: str
-    dst_device: str
-    src_ip: str
-    dst_ip: str
-    protocol: int
-    src_port: int
-    dst_port: int
-    valid_from_ns: int
+    fabric: FabricName
+    flow: FlowText
+    src_device: Name
+    dst_device: Name
+    src_ip: OptionalName
+    dst_ip: OptionalName
+    protocol: Annotated[int, Meta(ge=0, le=255)]
+    src_port: TransportPort
+    dst_port: TransportPort
+    valid_from_ns: TimeNs
     stream: FactStream
-    qpn: int = 0
-    priority: int = 255
-    size_bytes: int = -1
-    name: str = ""
-    path: tuple[Hop, ...] = ()
+    qpn: Annotated[int, Meta(ge=0, lt=1 << 24)] = 0
+    priority: PriorityOrNone = 255
+    size_bytes: Annotated[int, Meta(ge=-1, le=INT64_MAX)] = -1
+    name: OptionalName = ""
+    path: Annotated[tuple[Hop, ...], Meta(max_length=MAX_HOPS)] = ()
 
 
 Fact = Device | Link | Flow

@@ -10,9 +10,7 @@ import ipaddress
 import xxhash
 
 
-def flow_id(
-    src_ip: str, dst_ip: str, protocol: int, src_port: int, dst_port: int, qpn: int = 0
-) -> int:
+def flow_id(src_ip: str, dst_ip: str, protocol: int, src_port: int, dst_port: int, qpn: int = 0) -> int:
     """Flow id of a 5-tuple (IPv4 addresses are IPv4-mapped, RFC 4291 2.5.5.2) and a 24-bit destination QPN.
 
     Raises ValueError for an address or number that does not fit its field.

@@ -5,20 +5,21 @@ The topic decides the encoding: packed records on the raw and episode topics, JS
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from stream import topics, wire
-from stream.batch import MAX_EVENTS, Batch
+from stream.batch import MARK_END, Batch
 from stream.cascade import Cascade, cascade_key
 from stream.errors import WireError
 from stream.facts import TOPIC_OF_FACT, Device, Fact, Flow, Link, fact_key
-from stream.kinds import INT64_MAX
+from stream.kinds import NO_PRIORITY
 from stream.record import MAX_TIME_NS
 from stream.roster import RosterChange, SourceDown, SourceUp, roster_key
 
-Item = Batch | Fact | RosterChange | Cascade
+JsonItem = Fact | RosterChange | Cascade
+Item = Batch | JsonItem
 """Anything that a step takes in or gives out."""
 
 
@@ -31,80 +32,88 @@ class Encoded(NamedTuple):
 
 
 _encoder = msgspec.json.Encoder(order="sorted")
-_fact_decoders: dict[str, msgspec.json.Decoder[Fact]] = {
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {
     "device": msgspec.json.Decoder(Device),
     "link": msgspec.json.Decoder(Link),
     "flow": msgspec.json.Decoder(Flow),
+    "control": msgspec.json.Decoder(RosterChange),
+    "cascade": msgspec.json.Decoder(Cascade),
 }
-_roster_decoder = msgspec.json.Decoder(RosterChange)
-_cascade_decoder = msgspec.json.Decoder(Cascade)
 
 
 def encode(item: Item) -> Encoded:
-    """The Kafka message of an item; raises WireError for a batch that no reader would take."""
+    """The Kafka message of an item; raises WireError for an item that `decode` would not take."""
     if isinstance(item, Batch):
-        return Encoded(item.stream.topic, item.key, wire.encode(item))
-    if isinstance(item, Cascade):
-        return Encoded("cascade", cascade_key(item), _encoder.encode(item))
-    if isinstance(item, SourceUp | SourceDown):
-        return Encoded("control", roster_key(item), _encoder.encode(item))
-    return Encoded(TOPIC_OF_FACT[type(item)], fact_key(item), _encoder.encode(item))
+        value = wire.encode(item)
+        return Encoded(item.stream.topic, item.key, value)
+    topic = _topic(item)
+    try:
+        encoded = Encoded(topic, _key(item), _encoder.encode(item))
+    except UnicodeEncodeError as err:
+        raise WireError(f"a value of topic {topic} does not encode: {err}") from err
+    decode(*encoded)
+    return encoded
+
+
+def is_tombstone(topic: str, value: bytes | None) -> bool:
+    """Whether a message only deletes an earlier one of its key: nothing to decode, and nothing wrong."""
+    return value is None and topic in topics.BY_NAME and topics.BY_NAME[topic].compacted
 
 
 def decode(topic: str, key: bytes | None, value: bytes | None) -> Item:
     """The item in a Kafka message of a bare topic name; raises WireError that says what is wrong."""
     if value is None:
-        raise WireError(f"a value of none on {topic}")
+        raise WireError(f"a message without a value on topic {topic}")
+    if key is None:
+        raise WireError(f"a message without a key on topic {topic}")
     if topic in topics.PACKED:
         return wire.decode(topic, value, key)
+    decoder = _decoders.get(topic)
+    if decoder is None:
+        raise WireError(f"topic {topic} is not read by any step")
     try:
-        if topic in _fact_decoders:
-            fact = _fact_decoders[topic].decode(value)
-            _check_fact(fact)
-            return fact
-        if topic == "control":
-            change = _roster_decoder.decode(value)
-            _check_roster(change)
-            return change
-        if topic == "cascade":
-            return _cascade_decoder.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError) as err:
-        raise WireError(f"not a value of topic {topic}: {err}") from err
-    raise WireError(f"topic {topic} is not read by any step")
+        item: JsonItem = decoder.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
+        raise WireError(f"not a value of topic {topic}: {str(err)[:200]}") from err
+    if key != _key(item):
+        raise WireError(f"key {key[:80]!r} is not that of the value, {_key(item)[:80]!r}")
+    _check(item)
+    return item
 
 
-def _check_fact(fact: Fact) -> None:
-    if not fact.fabric or "/" in fact.fabric or not fact.stream.source or not fact.stream.epoch:
-        raise WireError("a fact without fabric, source or epoch")
-    if not 0 <= fact.valid_from_ns <= MAX_TIME_NS or not 0 <= fact.stream.mark_ns <= INT64_MAX:
-        raise WireError("a fact's valid_from_ns or mark_ns is out of range")
-    if not 0 <= fact.stream.seq <= INT64_MAX - MAX_EVENTS:
-        raise WireError(f"seq {fact.stream.seq} is not a sequence number")
-    if isinstance(fact, Link) and not (
-        fact.a_device and fact.a_port and fact.b_device and fact.b_port
-        and 0 <= fact.speed_mbps < 1 << 40 and 0 <= fact.delay_ns < 1 << 40
-    ):  # fmt: skip
-        raise WireError("a link without four ends, or with a speed or delay out of range")
-    if isinstance(fact, Flow):
-        try:
-            number = int(fact.flow, 16)
-        except ValueError:
-            number = 0
-        if len(fact.flow) != 16 or number == 0:
-            raise WireError(f"flow {fact.flow!r} is not 16 hex digits of a flow id")
+def _topic(item: JsonItem) -> str:
+    if isinstance(item, Cascade):
+        return "cascade"
+    return "control" if isinstance(item, SourceUp | SourceDown) else TOPIC_OF_FACT[type(item)]
+
+
+def _key(item: JsonItem) -> bytes:
+    if isinstance(item, Cascade):
+        return cascade_key(item)
+    return roster_key(item) if isinstance(item, SourceUp | SourceDown) else fact_key(item)
+
+
+def _check(item: JsonItem) -> None:
+    """The rules that the structs' own ranges cannot say."""
+    if isinstance(item, SourceUp | SourceDown):
+        _check_roster(item)
+    elif isinstance(item, Cascade):
+        if item.start_ns > item.end_ns:
+            raise WireError(f"a cascade that starts at {item.start_ns} ns and ends at {item.end_ns} ns")
+    else:
+        if MAX_TIME_NS < item.stream.mark_ns < MARK_END:
+            raise WireError(f"mark_ns {item.stream.mark_ns} is later than any time")
+        if isinstance(item, Link) and (item.a_device, item.a_port) == (item.b_device, item.b_port):
+            raise WireError(f"a link from {item.a_device}:{item.a_port} to itself")
+        if isinstance(item, Flow) and 7 < item.priority < NO_PRIORITY:
+            raise WireError(f"a flow of priority {item.priority}, which is not 0-7 or {NO_PRIORITY}")
 
 
 def _check_roster(change: RosterChange) -> None:
-    if not change.fabric or "/" in change.fabric or not change.source or not change.epoch:
-        raise WireError("a roster change without fabric, source or epoch")
-    at_ns = change.from_ns if isinstance(change, SourceUp) else change.at_ns
-    if not 0 <= at_ns <= MAX_TIME_NS:
-        raise WireError(f"a roster change at {at_ns} ns")
     for stream in change.streams:
-        if stream.topic not in topics.BY_NAME:
-            raise WireError(f"a roster change for topic {stream.topic!r}, which does not exist")
-    if isinstance(change, SourceUp):
-        if any(not 0 <= stream.period_ns < 1 << 40 for stream in change.streams):
-            raise WireError("a stream's period_ns is out of range")
-    elif any(not -1 <= stream.last_seq <= INT64_MAX - MAX_EVENTS for stream in change.streams):
-        raise WireError("a stream's last_seq is not a sequence number")
+        if stream.topic not in topics.PACKED and stream.topic not in topics.FACTS:
+            raise WireError(f"a roster change for topic {stream.topic!r}, which has no streams")
+        if (stream.device == "") != (stream.topic in topics.FACTS):
+            raise WireError(f"a stream of topic {stream.topic} and device {stream.device!r}: facts have none, rows one")
+    if len(set(change.keys())) < len(change.streams):
+        raise WireError("a roster change that names a stream twice")

@@ -6,35 +6,40 @@ number when it ends.
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated
 
-from stream.batch import StreamKey
+import msgspec
+from msgspec import Meta
+
+from stream.batch import MAX_EVENTS, StreamKey
+from stream.kinds import INT64_MAX
+from stream.ranges import MAX_STREAMS, FabricName, Name, OptionalName, PeriodNs, SourceName, TimeNs
 
 
 class StreamUp(msgspec.Struct, frozen=True, omit_defaults=True):
     """One stream that begins; period_ns is the window that its counters sum over (0 = instants only)."""
 
-    topic: str
-    device: str = ""
-    period_ns: int = 0
+    topic: Name
+    device: OptionalName = ""
+    period_ns: PeriodNs = 0
 
 
 class StreamDown(msgspec.Struct, frozen=True, omit_defaults=True):
     """One stream that ends; last_seq is the sequence number of its last row, -1 if it had none."""
 
-    topic: str
-    device: str = ""
-    last_seq: int = -1
+    topic: Name
+    device: OptionalName = ""
+    last_seq: Annotated[int, Meta(ge=-1, le=INT64_MAX - MAX_EVENTS)] = -1
 
 
 class SourceUp(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_UP"):
     """These streams of a source are up from from_ns on; nothing older comes on them."""
 
-    fabric: str
-    source: str
-    epoch: str
-    from_ns: int
-    streams: tuple[StreamUp, ...]
+    fabric: FabricName
+    source: SourceName
+    epoch: Name
+    from_ns: TimeNs
+    streams: Annotated[tuple[StreamUp, ...], Meta(max_length=MAX_STREAMS)]
 
     def keys(self) -> list[StreamKey]:
         """The streams' identities, in the order told."""
@@ -44,12 +49,12 @@ class SourceUp(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_UP")
 class SourceDown(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_DOWN"):
     """These streams of a source ended at at_ns; a pause still open then ends there."""
 
-    fabric: str
-    source: str
-    epoch: str
-    at_ns: int
-    streams: tuple[StreamDown, ...]
-    reason: str = "graceful"
+    fabric: FabricName
+    source: SourceName
+    epoch: Name
+    at_ns: TimeNs
+    streams: Annotated[tuple[StreamDown, ...], Meta(max_length=MAX_STREAMS)]
+    reason: OptionalName = "graceful"
 
     def keys(self) -> list[StreamKey]:
         """The streams' identities, in the order told."""

@@ -36,7 +36,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("pcie", "packed", 4, _DAY_MS, False, "PCIe width, speed, errors and stalls of hosts"),
     Topic("kernel", "packed", 4, _DAY_MS, False, "kernel latency histograms and outliers"),
     Topic("host", "packed", 4, _DAY_MS, False, "RDMA, memory, CPU, GPU and job measures of hosts"),
-    Topic("episode", "packed", 4, 7 * _DAY_MS, False, "pause intervals and the evidence that correlate needs, by detect"),
+    Topic("episode", "packed", 4, 7 * _DAY_MS, False, "pause intervals and the evidence for correlate, by detect"),
     Topic("device", "json", 1, -1, True, "devices, their ports and other names"),
     Topic("link", "json", 1, -1, True, "links between ports"),
     Topic("flow", "json", 1, -1, True, "flows, their ends and paths"),

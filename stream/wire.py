@@ -16,6 +16,7 @@ import numpy.typing as npt
 from stream import kinds, topics
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.errors import WireError
+from stream.ranges import MAX_SOURCE_CHARS, Count, FabricName, MarkNs, Name, Seq
 from stream.record import EVENT, FIELDS, MAX_TIME_NS, RECORD_BYTES, SCHEMA_VERSION, Events
 
 MAGIC = b"PTB1"
@@ -25,14 +26,8 @@ MAX_RECORD_BYTES = 1024
 MAX_NAMES_BYTES = 1 << 20
 MAX_PORTS = 4096
 """Four times as many as the rows can name: a publisher may send a device's whole table, a step keeps state for each."""
-MAX_NAME_CHARS = 256
-MAX_SOURCE_CHARS = 224
-"""Shorter than other names since steps append the topic to the source's name; episodes bear the longer one."""
 MAX_TEXT_CHARS = 4096
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_CHARS)]
-Seq = Annotated[int, msgspec.Meta(ge=0, le=kinds.INT64_MAX - MAX_EVENTS)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=kinds.INT64_MAX)]
 Text = tuple[Annotated[int, msgspec.Meta(ge=0, lt=MAX_EVENTS)], Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]]
 
 
@@ -42,9 +37,9 @@ class Names(msgspec.Struct, frozen=True):
     source: Name
     epoch: Name
     seq: Seq
-    mark_ns: Count
+    mark_ns: MarkNs
     lost: Count
-    fabric: Name
+    fabric: FabricName
     device: Name
     ports: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_PORTS)]
     texts: Annotated[tuple[Text, ...], msgspec.Meta(max_length=MAX_EVENTS)] = ()
@@ -164,8 +159,6 @@ def _decode_names(topic: str, packed: bytes) -> Names:
         names = _decoder.decode(packed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise WireError(f"the names are not those of a batch ({str(err)[:200]})") from err
-    if "/" in names.fabric:
-        raise WireError("a fabric's name has no '/', which ends it in the key")
     if len(names.source) > MAX_SOURCE_CHARS and topic != "episode":
         raise WireError(f"a source's name of {len(names.source)} characters; at most {MAX_SOURCE_CHARS} are allowed")
     if MAX_TIME_NS < names.mark_ns < MARK_END:
