@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException
@@ -44,6 +44,18 @@ class ClusterView(msgspec.Struct, frozen=True):
 
     broker: BrokerInfo
     partitions: dict[str, int]
+
+
+class KafkaClient(Protocol):
+    """What every client can do: ask for metadata, and serve its callbacks."""
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        """Metadata of the cluster."""
+        ...
+
+    def poll(self, timeout: float = -1) -> Any:
+        """Serves callbacks."""
+        ...
 
 
 def client_config(settings: KafkaSettings) -> dict[str, Any]:
@@ -99,7 +111,8 @@ def consumer_config(settings: KafkaSettings, broker: BrokerInfo, group: str | No
         config |= {
             "fetch.wait.max.ms": 20,
             "partition.assignment.strategy": "range",
-            "session.timeout.ms": 6000,
+            # A rebalance waits for the session's time less one second.
+            "session.timeout.ms": 3000,
             "heartbeat.interval.ms": 500,
         }
     return client_config(settings) | config | settings.librdkafka
@@ -123,7 +136,13 @@ def connect(settings: KafkaSettings, deadline_s: float = CONNECT_DEADLINE_S) -> 
 def look(settings: KafkaSettings, deadline_s: float = CONNECT_DEADLINE_S) -> ClusterView:
     """Cluster and topics as a broker tells them; raises BrokerError where none answers by the deadline."""
     last_error = LastError()
-    client = _admin(settings, last_error)
+    return look_through(_admin(settings, last_error), settings, last_error, deadline_s)
+
+
+def look_through(
+    client: KafkaClient, settings: KafkaSettings, last_error: LastError, deadline_s: float = CONNECT_DEADLINE_S
+) -> ClusterView:
+    """The same through a client made already, whose first message or fetch then need not wait 0.5 s for metadata."""
     end_s = time.monotonic() + deadline_s
     while True:
         try:
@@ -141,6 +160,7 @@ def look(settings: KafkaSettings, deadline_s: float = CONNECT_DEADLINE_S) -> Clu
                     START_A_BROKER,
                 ) from err
             continue
+        last_error.clear()
         cluster_id = str(cluster.cluster_id or "")
         partitions = {name: len(topic.partitions) for name, topic in cluster.topics.items() if topic.error is None}
         return ClusterView(BrokerInfo(cluster_id, cluster_id.startswith(_EMBEDDED_CLUSTER_ID)), partitions)

@@ -1,0 +1,284 @@
+"""Reads topics: all partitions of them, or a group's share, in batches that wait 50 ms at most.
+
+In: Kafka. Out: `Received` messages with their place, and every gap in the offsets; nothing is ever committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from stream.errors import BrokerError
+from stream.kafka_log import LastError, error_text
+from stream.kafka_settings import (
+    CONNECT_DEADLINE_S,
+    KafkaSettings,
+    consumer_config,
+    look,
+    look_through,
+    require_topics,
+    setting_error,
+)
+from stream.offset_gaps import OffsetGap, OffsetTracker, PartitionId
+from stream.sampled_log import SampledLog
+from stream.topics import full_name
+
+_log = logging.getLogger(__name__)
+
+WAIT_S = 0.05
+QUERY_DEADLINE_S = 10.0
+
+# What waiting does not mend: the reader stops with it. Everything else is retried by librdkafka, and counted.
+_HOPELESS = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._AUTHENTICATION,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError._FATAL,
+    }
+)
+
+
+class Received(NamedTuple):
+    """One message: its topic's bare name, its place, the time it was published and its bytes."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def place(self) -> str:
+        """topic[partition]@offset"""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
+PartitionsCallback = Callable[[list[PartitionId]], None]
+
+
+def _ignore(_partitions: list[PartitionId]) -> None:
+    pass
+
+
+class Subscriber:
+    """A reader of topics (bare names); raises BrokerError at once if no broker answers or a topic does not exist.
+
+    Without a group it reads all partitions. With one it shares them with the group's other members, always from the
+    earliest offset on: `on_assigned` and `on_revoked` are called inside `consume` when the share changes.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topics: Sequence[str],
+        *,
+        group: str | None = None,
+        start: Literal["earliest", "latest"] = "earliest",
+        on_assigned: PartitionsCallback = _ignore,
+        on_revoked: PartitionsCallback = _ignore,
+        deadline_s: float = CONNECT_DEADLINE_S,
+    ) -> None:
+        view = look(settings, deadline_s)
+        require_topics(settings, view, topics)
+        if group is not None and start != "earliest":
+            raise ValueError("a group reads from the earliest offset")
+        self.broker = view.broker
+        self.counters: dict[str, int] = {
+            "messages": 0, "gaps": 0, "missing_offsets": 0, "natural_gaps": 0, "kafka_errors": 0
+        }  # fmt: skip
+        self._prefix = f"{settings.prefix}."
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._gaps: list[OffsetGap] = []
+        self._gap_log = SampledLog(_log)
+        self._tracker = OffsetTracker(embedded=view.broker.embedded)
+        self._assigned: set[PartitionId] = set()
+        self._last_error = LastError()
+        config = consumer_config(settings, view.broker, group)
+        self._cooperative = "cooperative" in config["partition.assignment.strategy"]
+        try:
+            self._consumer = Consumer(config | {"error_cb": self._last_error})
+        except KafkaException as err:
+            raise setting_error(err) from err
+        look_through(self._consumer, settings, self._last_error, deadline_s)
+        if group is None:
+            partitions = [
+                PartitionId(name, number)
+                for name in topics
+                for number in range(view.partitions[full_name(settings.prefix, name)])
+            ]
+            self._assign(partitions, at_end=start == "latest")
+        else:
+            self._consumer.subscribe(
+                [full_name(settings.prefix, name) for name in topics],
+                on_assign=self._assigned_by_group,
+                on_revoke=self._revoked_by_group,
+                on_lost=self._revoked_by_group,
+            )
+
+    @property
+    def assigned(self) -> frozenset[PartitionId]:
+        """The partitions that are read now."""
+        return frozenset(self._assigned)
+
+    @property
+    def trouble(self) -> str:
+        """What Kafka last complained of since the last message; "" if nothing."""
+        return self._last_error.text
+
+    def consume(self, max_messages: int = 500, wait_s: float = WAIT_S) -> list[Received]:
+        """What has come, at most so many; waits for the first one only, and never longer than wait_s."""
+        try:
+            # consume(n) would wait until all n are there, so that a slow topic always took the whole time.
+            messages = self._consumer.consume(1, wait_s)
+            if messages and max_messages > 1:
+                messages += self._consumer.consume(max_messages - 1, 0)
+        except (KafkaException, RuntimeError) as err:
+            raise BrokerError(f"cannot read from Kafka: {_reason(err)}") from err
+        received = [taken for message in messages if (taken := self._take(message)) is not None]
+        if received:
+            self.counters["messages"] += len(received)
+            self._last_error.clear()
+        if self._last_error.fatal:
+            raise BrokerError(f"cannot read from Kafka: {self._last_error.fatal}", "start the reader again")
+        return received
+
+    def take_gaps(self) -> list[OffsetGap]:
+        """The gaps found since the last call; natural ones are among them, with `loss` false."""
+        gaps, self._gaps = self._gaps, []
+        return gaps
+
+    def watermarks(self, deadline_s: float = QUERY_DEADLINE_S) -> dict[PartitionId, tuple[int, int]]:
+        """First and end offset of every partition read, asked of the broker now; raises BrokerError at the deadline."""
+        end_s = time.monotonic() + deadline_s
+        marks = {}
+        for partition in sorted(self._assigned):
+            try:
+                answer = self._consumer.get_watermark_offsets(
+                    self._kafka_partition(partition), timeout=max(end_s - time.monotonic(), 0.001)
+                )
+            except (KafkaException, RuntimeError) as err:
+                raise BrokerError(
+                    f"no end offset of {self._prefix}{partition.topic}[{partition.partition}] "
+                    f"within {deadline_s:g} s: {self._last_error.text or _reason(err)}"
+                ) from err
+            marks[partition] = answer
+        return marks
+
+    def has_read(self, marks: dict[PartitionId, tuple[int, int]]) -> bool:
+        """Whether everything up to these watermarks has been consumed, in the partitions read."""
+        for partition in self._assigned & marks.keys():
+            low, high = marks[partition]
+            position = self._tracker.next_offset(partition)
+            if low < high and (position is None or position < high):
+                return False
+        return True
+
+    def read_up_to_now(self, deadline_s: float = QUERY_DEADLINE_S) -> list[Received]:
+        """Everything up to the end offsets of this moment; raises BrokerError if that does not come by the deadline."""
+        end_s = time.monotonic() + deadline_s
+        marks = self.watermarks(deadline_s)
+        received: list[Received] = []
+        while not self.has_read(marks):
+            received += self.consume()
+            if time.monotonic() >= end_s:
+                raise BrokerError(
+                    f"{', '.join(sorted({p.topic for p in marks}))} not read to the end within {deadline_s:g} s"
+                    f"{': ' * bool(self.trouble)}{self.trouble}"
+                )
+        return received
+
+    def close(self) -> None:
+        """Leaves the group, if there is one, and closes the connections."""
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _take(self, message: Message[Any, Any]) -> Received | None:
+        error = message.error()
+        topic, number, offset = message.topic(), message.partition(), message.offset()
+        if error is not None:
+            self._complain(error, f"{topic}[{number}]@{offset}" if topic else "Kafka")
+            return None
+        assert topic is not None
+        assert number is not None
+        assert offset is not None
+        partition = PartitionId(topic.removeprefix(self._prefix), number)
+        if partition not in self._assigned:
+            return None  # fetched before it was taken from us: its new reader has it
+        gap = self._tracker.saw(partition, offset)
+        if gap is not None:
+            self._report(gap)
+        _, timestamp_ms = message.timestamp()
+        return Received(partition.topic, number, offset, timestamp_ms, message.key(), message.value())
+
+    def _complain(self, error: KafkaError, place: str) -> None:
+        if error.fatal() or error.code() in _HOPELESS:
+            raise BrokerError(f"{place}: {error_text(error)}", "look at it by: pausetrace topics list")
+        self.counters["kafka_errors"] += 1
+        self._last_error(error)
+        _log.info("%s: %s", place, error_text(error))
+
+    def _report(self, gap: OffsetGap) -> None:
+        if gap.loss:
+            self.counters["gaps"] += 1
+            self.counters["missing_offsets"] += gap.missing
+            self._gap_log.warning("%s", gap)
+        else:
+            self.counters["natural_gaps"] += 1
+        self._gaps.append(gap)
+
+    def _kafka_partition(self, partition: PartitionId, offset: int = OFFSET_BEGINNING) -> TopicPartition:
+        return TopicPartition(self._prefix + partition.topic, partition.partition, offset)
+
+    def _assign(self, partitions: list[PartitionId], *, at_end: bool) -> None:
+        self._assigned = set(partitions)
+        # The end is fixed here and now, so that what is published after this call is read for certain.
+        ends = {partition: high for partition, (_, high) in self.watermarks().items()} if at_end else {}
+        for partition in partitions:
+            self._tracker.begin(partition, ends.get(partition))
+        self._consumer.assign([self._kafka_partition(p, ends.get(p, OFFSET_BEGINNING)) for p in partitions])
+
+    def _assigned_by_group(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        taken = [PartitionId(p.topic.removeprefix(self._prefix), p.partition) for p in partitions]
+        # Whatever some program may have committed for this group: a step's state begins with the first row.
+        places = [self._kafka_partition(partition) for partition in taken]
+        if self._cooperative:
+            consumer.incremental_assign(places)
+        else:
+            consumer.assign(places)
+        for partition in taken:
+            self._tracker.begin(partition, None)
+        self._assigned.update(taken)
+        self._on_assigned(taken)
+
+    def _revoked_by_group(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        lost = [PartitionId(p.topic.removeprefix(self._prefix), p.partition) for p in partitions]
+        for partition in lost:
+            self._tracker.forget(partition)
+        self._assigned.difference_update(lost)
+        self._on_revoked(lost)
+
+
+def _reason(err: Exception) -> str:
+    first = err.args[0] if err.args else err
+    return error_text(first) if isinstance(first, KafkaError) else str(first)
