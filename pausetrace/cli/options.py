@@ -1,0 +1,100 @@
+"""What the verbs have in common: how their help looks, and the options that say where Kafka is.
+
+Imports argparse alone, since it is read for every `--help`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pausetrace.config import Loaded
+    from stream.kafka_settings import KafkaSettings
+
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+
+Run = Callable[[argparse.Namespace], int]
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Shows `-o, --output FORMAT` once, the same on every version of Python."""
+
+    def __init__(self, prog: str, *args: object, **kwargs: object) -> None:
+        super().__init__(prog, max_help_position=30)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+def add_verb(
+    verbs: Verbs, name: str, summary: str, run: Run | None = None, description: str = "", epilog: str = ""
+) -> argparse.ArgumentParser:
+    """A verb whose work is `run`, or (None) a group of verbs."""
+    parser = verbs.add_parser(
+        name,
+        help=summary,
+        description=description or f"{summary[0].upper()}{summary[1:]}.",
+        epilog=epilog or None,
+        formatter_class=HelpFormatter,
+        allow_abbrev=False,
+    )
+    if run is not None:
+        parser.set_defaults(run=run)
+    return parser
+
+
+def add_group(verbs: Verbs, name: str, summary: str, description: str = "") -> Verbs:
+    """A group of verbs, such as `topics`."""
+    parser = add_verb(verbs, name, summary, None, description)
+    return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+
+def add_kafka_options(parser: argparse.ArgumentParser) -> None:
+    """The options that every verb with Kafka has."""
+    group = parser.add_argument_group("Kafka")
+    group.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="where Kafka is (default: localhost:9092)")
+    group.add_argument("--prefix", metavar="NAME", help="what the topics' names begin with (default: fabric)")
+    group.add_argument(
+        "-X", dest="librdkafka", metavar="KEY=VALUE", action="append", default=[], help="a setting of librdkafka"
+    )
+    group.add_argument(
+        "--config", metavar="FILE", help="a configuration file (default: ./pausetrace.toml if it exists)"
+    )
+
+
+def add_output_option(parser: argparse.ArgumentParser, *formats: str) -> None:
+    """`-o`; the first format is the default."""
+    parser.add_argument(
+        "-o", "--output", metavar="FORMAT", choices=formats, default=formats[0],
+        help=f"{', '.join(formats)} (default: {formats[0]})",
+    )  # fmt: skip
+
+
+def load_config(args: argparse.Namespace) -> Loaded:
+    """The configuration for a verb with Kafka options; raises ConfigError."""
+    from pausetrace.config import load
+    from stream.errors import ConfigError
+
+    flags = {"kafka.bootstrap_servers": args.bootstrap_servers, "kafka.prefix": args.prefix}
+    for text in args.librdkafka:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"-X {key}: not KEY=VALUE", "write it like -X security.protocol=SSL")
+        flags[f"kafka.librdkafka.{key}"] = value
+    return load(flags, os.environ, args.config)
+
+
+def kafka_settings(args: argparse.Namespace) -> KafkaSettings:
+    """Where Kafka is, for a verb with Kafka options; raises ConfigError."""
+    from stream.kafka_settings import KafkaSettings
+
+    kafka = load_config(args).config.kafka
+    # librdkafka reads text, and its booleans are lower-case words.
+    texts = {key: str(v).lower() if isinstance(v, bool) else str(v) for key, v in kafka.librdkafka.items()}
+    return KafkaSettings(kafka.bootstrap_servers, kafka.prefix, texts)

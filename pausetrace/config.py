@@ -1,0 +1,294 @@
+"""Configuration: flags > PAUSETRACE_* variables > a TOML file > defaults, checked and turned into frozen structs.
+
+In: what the command line gave, the environment and a file. Out: a `Loaded` with every setting's value and origin.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, get_args
+
+import msgspec
+
+from stream.errors import ConfigError
+from stream.topics import DEFAULT_PREFIX
+
+Scalar = str | int | float | bool
+
+DEFAULT_FILE = "pausetrace.toml"
+FILE_VARIABLE = "PAUSETRACE_CONFIG"
+VARIABLE_PREFIX = "PAUSETRACE_"
+OTHER_VARIABLES = (
+    FILE_VARIABLE, "PAUSETRACE_FAST", "PAUSETRACE_GOLDEN", "PAUSETRACE_REQUIRE", "PAUSETRACE_KAFKA_PORT",
+)  # fmt: skip
+"""Variables that are no settings: of the tests and of docker-compose.yml."""
+
+MASK = "********"
+_SECRET_KEY = re.compile(r"password|secret|token|credential|jaas|oauthbearer\.config|key\.pem", re.IGNORECASE)
+_URL_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+_URL_QUERY_VALUE = re.compile(r"(?<=[?&])([^=&\s]+)=[^&\s]+")
+
+
+_Servers = Annotated[str, msgspec.Meta(min_length=1, description="a list like host:9092,other:9092")]
+_Prefix = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9._-]{1,200}$", description="a name of letters, digits, '.', '_' and '-'"
+    ),
+]  # fmt: skip
+
+
+class KafkaConfig(msgspec.Struct, frozen=True):
+    """Where Kafka is and what Pausetrace calls its topics there.
+
+    `librdkafka` holds any setting of that library; it is handed on untouched.
+    """
+
+    bootstrap_servers: _Servers = "localhost:9092"
+    prefix: _Prefix = DEFAULT_PREFIX
+    librdkafka: dict[str, Scalar] = {}
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The whole configuration; a field is a section of the file."""
+
+    kafka: KafkaConfig = KafkaConfig()
+
+
+class Setting(NamedTuple):
+    """One setting as `config show` tells it; `key` is dotted, as in the file."""
+
+    key: str
+    value: Scalar
+    origin: str
+
+    @property
+    def shown(self) -> Scalar:
+        """The value without secrets."""
+        return masked(self.key, self.value)
+
+
+class Loaded(NamedTuple):
+    """The configuration, and where each of its settings came from."""
+
+    config: Config
+    settings: tuple[Setting, ...]
+    file: Path | None
+
+
+def load(
+    flags: Mapping[str, Scalar | None],
+    environ: Mapping[str, str],
+    file: str | None = None,
+    directory: Path | None = None,
+) -> Loaded:
+    """Reads every layer; `flags` has dotted keys (None = not given), `file` is the one asked for by --config.
+
+    Raises ConfigError with file, line and key.
+    """
+    found: dict[str, Setting] = {setting.key: setting for setting in _defaults()}
+    path = _file(file, environ, directory or Path())
+    layers = (
+        _from_file(path) if path else (),
+        _from_environment(environ),
+        (_checked(key, value, f"flag {_flag(key)}", False) for key, value in flags.items() if value is not None),
+    )
+    for layer in layers:
+        for setting in layer:
+            found[setting.key] = setting
+    return Loaded(_built(found), tuple(found.values()), path)
+
+
+def masked(key: str, value: Scalar) -> Scalar:
+    """The value as it may be shown: secrets, and credentials in URLs, replaced."""
+    if not isinstance(value, str):
+        return value
+    if _SECRET_KEY.search(key):
+        return MASK if value else value
+    if "://" in value:
+        return _URL_QUERY_VALUE.sub(rf"\1={MASK}", _URL_CREDENTIALS.sub(MASK, value))
+    return value
+
+
+def variable(key: str) -> str:
+    """The environment variable of a setting: kafka.prefix is PAUSETRACE_KAFKA_PREFIX."""
+    return VARIABLE_PREFIX + key.upper().replace(".", "_")
+
+
+def _sections() -> dict[str, dict[str, Any]]:
+    """Section -> key -> type of value, from the structs."""
+    return {
+        section.name: {field.name: field.type for field in msgspec.structs.fields(section.type)}
+        for section in msgspec.structs.fields(Config)
+    }
+
+
+def _is_open(wanted: Any) -> bool:
+    """Whether a field takes any keys, as librdkafka does."""
+    return bool(wanted == dict[str, Scalar])
+
+
+def _defaults() -> Iterator[Setting]:
+    for section in msgspec.structs.fields(Config):
+        for field in msgspec.structs.fields(section.default):
+            if not _is_open(field.type):
+                yield Setting(f"{section.name}.{field.name}", getattr(section.default, field.name), "default")
+
+
+def _built(found: Mapping[str, Setting]) -> Config:
+    tree: dict[str, dict[str, Any]] = {}
+    for section, fields in _sections().items():
+        values: dict[str, Any] = {}
+        for name, wanted in fields.items():
+            key = f"{section}.{name}"
+            if _is_open(wanted):
+                opened = f"{key}."
+                values[name] = {k.removeprefix(opened): s.value for k, s in found.items() if k.startswith(opened)}
+            else:
+                values[name] = found[key].value
+        tree[section] = values
+    return msgspec.convert(tree, Config)
+
+
+def _checked(key: str, value: object, origin: str, from_text: bool) -> Setting:
+    """The setting, if its key exists and its value fits; `origin` begins the message of a wrong one."""
+    section, _, rest = key.partition(".")
+    fields = _sections().get(section)
+    if fields is None:
+        raise ConfigError(f"{origin}: no section {section!r}", _near(section, _sections()))
+    if not rest:
+        raise ConfigError(f"{origin}: {section} is a section", f"write [{section}] and its settings below")
+    name, _, open_key = rest.partition(".")
+    wanted = fields.get(name)
+    if wanted is None or (open_key and not _is_open(wanted)):
+        raise ConfigError(f"{origin}: no key {rest!r} in section {section!r}", _near(rest, fields))
+    if _is_open(wanted):
+        if not open_key:
+            raise ConfigError(f"{origin}: {key} is a table", f"write [{key}] and its settings below")
+        if open_key == "bootstrap.servers":
+            raise ConfigError(f"{origin}: {key} has a setting of its own", "set kafka.bootstrap_servers instead")
+        wanted = Scalar
+    try:
+        return Setting(key, msgspec.convert(value, wanted, strict=not from_text), origin)
+    except msgspec.ValidationError:
+        shown = type(value).__name__ if _SECRET_KEY.search(key) else f"{value!r}"
+        raise ConfigError(
+            f"{origin}: {key} is {shown}, not {_type_name(wanted)}", "`pausetrace config show` lists all settings"
+        ) from None
+
+
+def _type_name(wanted: Any) -> str:
+    meta = next((part for part in get_args(wanted) if isinstance(part, msgspec.Meta)), None)
+    return meta.description if meta and meta.description else "a string, number or boolean"
+
+
+def _near(wrong: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(wrong, known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(known)}"
+
+
+def _flag(key: str) -> str:
+    name = key.removeprefix("kafka.")
+    return f"-X {name.removeprefix('librdkafka.')}" if name.startswith("librdkafka.") else f"--{name.replace('_', '-')}"
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[Setting]:
+    known: dict[str, str] = {}
+    opened: dict[str, str] = {}
+    for section, fields in _sections().items():
+        for name, wanted in fields.items():
+            key = f"{section}.{name}"
+            (opened if _is_open(wanted) else known)[variable(key)] = key
+    for name, value in sorted(environ.items()):
+        if not name.startswith(VARIABLE_PREFIX) or name in OTHER_VARIABLES:
+            continue
+        if name in known:
+            yield _checked(known[name], value, f"variable {name}", True)
+            continue
+        start = next((start for start in opened if name.startswith(f"{start}_") and len(name) > len(start) + 1), None)
+        if start:
+            # librdkafka's names are words joined by dots: SASL_PASSWORD is sasl.password.
+            open_key = name.removeprefix(f"{start}_").lower().replace("_", ".")
+            yield _checked(f"{opened[start]}.{open_key}", value, f"variable {name}", True)
+            continue
+        # Compared without the prefix that all share; a variable like no setting may belong to something else.
+        bare = {other.removeprefix(VARIABLE_PREFIX): other for other in (*known, *opened, *OTHER_VARIABLES)}
+        near = difflib.get_close_matches(name.removeprefix(VARIABLE_PREFIX), bare, 1, 0.8)
+        if near or any(name.startswith(f"{variable(section)}_") for section in _sections()):
+            raise ConfigError(
+                f"variable {name}: no such setting",
+                f"did you mean {bare[near[0]]}?" if near else f"known are: {', '.join(known)}",
+            )
+
+
+def _file(asked: str | None, environ: Mapping[str, str], directory: Path) -> Path | None:
+    named = asked or environ.get(FILE_VARIABLE)
+    if named is None:
+        path = directory / DEFAULT_FILE
+        return path if path.is_file() else None
+    path = Path(named)
+    if not path.is_file():
+        by = "--config" if asked else FILE_VARIABLE
+        raise ConfigError(f"{named}: no such configuration file", f"check the path given by {by}")
+    return path
+
+
+def _from_file(path: Path) -> Iterator[Setting]:
+    try:
+        text = path.read_text("utf-8")
+        data = tomllib.loads(text)
+    except OSError as err:
+        raise ConfigError(f"{path}: {err.strerror}", "check that the file may be read") from err
+    except UnicodeDecodeError as err:
+        raise ConfigError(f"{path}: not UTF-8 at byte {err.start}", "save the file as UTF-8") from err
+    except tomllib.TOMLDecodeError as err:
+        raise ConfigError(f"{path}{_error_line(str(err))}: not TOML: {err}", "see https://toml.io") from err
+    for keys, value in _leaves(data, ()):
+        key = ".".join(keys)
+        if value != {} or not _may_be_empty(key):
+            yield _checked(key, value, f"{path}:{_line(text, keys)}", False)
+
+
+def _may_be_empty(key: str) -> bool:
+    section, _, name = key.partition(".")
+    return section in _sections() and (not name or _is_open(_sections()[section].get(name)))
+
+
+def _error_line(message: str) -> str:
+    found = re.search(r"line (\d+)", message)
+    return f":{found[1]}" if found else ""
+
+
+def _leaves(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Every value with its keys; an unquoted `sasl.password = ...` is a table in TOML and one key to librdkafka."""
+    for key, value in table.items():
+        keys = (*above, key)
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, keys)
+        else:
+            yield keys, value
+
+
+def _line(text: str, keys: tuple[str, ...]) -> int:
+    """The line on which the value of `keys` begins.
+
+    tomllib tells no lines, so the file is read again by growing parts: the first part that parses and holds the keys
+    ends with that value, which began behind the last shorter part that parses.
+    """
+    lines = text.splitlines()
+    begin = 0
+    for end in range(len(lines) + 1):
+        try:
+            node: Any = tomllib.loads("\n".join(lines[:end]))
+        except tomllib.TOMLDecodeError:
+            continue
+        for key in keys:
+            node = node.get(key) if isinstance(node, dict) else None
+        if node is not None:
+            return begin + 1
+        begin = end
+    return begin

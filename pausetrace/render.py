@@ -1,0 +1,305 @@
+"""A cascade as a picture for people: the verdict, where it began and why, and who stopped whom for how long.
+
+In: Cascades. Out: rich renderables; the same text without colour where the output is no terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from pausetrace.cascade_tree import Node, Tree, build_trees, place_name
+from pausetrace.class_names import MODES, SEVERITY_STYLES, ClassName, class_name
+from pausetrace.plain_text import printable
+from pausetrace.units import bytes_text, duration_text, share_text, time_text
+from stream.cascade import FINAL, Cascade, Contributor, Root
+
+MAX_QUEUES = 60
+"""Queues drawn of one cascade, the longest stopped ones; the rest is summed up where it hangs."""
+MAX_CONTRIBUTORS = 5
+MAX_WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """What trees and bars are made of."""
+
+    root: str
+    suspect: str
+    trunk: str
+    branch: str
+    last: str
+    rule: str
+    arrow: str
+    bullet: str
+    dot: str
+    more: str
+    bar: str
+    half: str
+    rail: str
+    micro: str
+
+    def duration(self, duration_ns: int) -> str:
+        """The duration as text that these glyphs' terminal can show."""
+        return duration_text(duration_ns).replace("µ", self.micro)
+
+
+LINES = Glyphs("●", "?", "│", "├─ ", "└─ ", "─", "→", "•", "·", "…", "━", "╸", "─", "µ")
+ASCII = Glyphs("@", "?", "|", "|- ", "`- ", "-", "->", "*", "-", "...", "#", "", " ", "u")
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Widths of the picture: the tree, the bar, and the numbers right of it."""
+
+    label: int
+    bar: int
+
+    @staticmethod
+    def fit(labels: Sequence[int], width: int) -> _Columns:
+        label = min(max([*labels, 22]) + 2, max(width - _NUMBERS - 10, 16))
+        return _Columns(label, max(min(width - label - _NUMBERS, 44), 8))
+
+
+_NUMBERS = 30
+"""Columns for share, pause time and count."""
+
+
+def cascade_picture(cascade: Cascade, console: Console, local: bool = False) -> RenderableType:
+    """The picture of one cascade, as wide as the console."""
+    glyphs = LINES if console.encoding.lower().startswith("utf") else ASCII
+    width = min(console.width, MAX_WIDTH)
+    if cascade.merged_into:
+        return Text(f" cascade {printable(cascade.id)} is part of {printable(cascade.merged_into)}", style="dim")
+    trees = build_trees(cascade)
+    lines = [*_head(cascade, trees, glyphs, width), Text("")]
+    lines += _body(cascade, trees, glyphs, width)
+    lines += _foot(cascade, glyphs, local)
+    return Group(*lines)
+
+
+def _head(cascade: Cascade, trees: list[Tree], glyphs: Glyphs, width: int) -> Iterator[Text]:
+    badge = Text(f" {cascade.severity.upper()} ", style=SEVERITY_STYLES.get(cascade.severity, "reverse"))
+    if cascade.suspect_set:
+        badge.append(" SUSPECTS ", style="black on white")
+    sure = Text(f"{cascade.confidence_ppm / 10_000:.0f} % sure", style="bold")
+    yield from _between(Text.assemble(" ", badge, "  ", Text(_headline(cascade, trees), style="bold")), sure, width)
+    yield Text(" " + glyphs.rule * (width - 2), style="dim")
+    count = len(cascade.queues)
+    priorities = sorted({queue.priority for queue in cascade.queues})
+    yield Text(
+        f" {count:,} queue{'s were' if count != 1 else ' was'} stopped {_times(cascade.pauses)} for "
+        f"{glyphs.duration(cascade.pause_ns)} in all, within {glyphs.duration(cascade.end_ns - cascade.start_ns)}"
+        f"{f', priority {priorities[0]}' if len(priorities) == 1 else ''}"
+    )
+    if cascade.severity_reason:
+        yield Text(f" {printable(cascade.severity_reason)}")
+    if cascade.suspect_set:
+        yield Text(" The evidence does not tell these suspects apart.", style="bold")
+        for missing in cascade.missing_evidence:
+            yield Text(f" {glyphs.bullet} missing: {printable(missing)}", style="yellow")
+
+
+def _headline(cascade: Cascade, trees: list[Tree]) -> str:
+    roots = [tree.root for tree in trees if tree.root]
+    if not roots:
+        return "no root found"
+    first = roots[0]
+    place = printable(place_name(first.device, first.port))
+    if cascade.suspect_set:
+        others = len(roots) - 1
+        tail = f", or {others} other place{'s' if others > 1 else ''}" if others else ""
+        return f"it may have begun at {place}{tail}"
+    return class_name(first.root_class).headline.format(place=place)
+
+
+def _body(cascade: Cascade, trees: list[Tree], glyphs: Glyphs, width: int) -> Iterator[Text]:
+    shown = _shown(trees)
+    several = len({queue.priority for queue in cascade.queues}) > 1
+    mark = glyphs.suspect if cascade.suspect_set else glyphs.root
+    rows = [row for tree in trees for row in _rows(tree, glyphs, shown, mark, several)]
+    columns = _Columns.fit([row.label.cell_len for row in rows if row.node], width)
+    largest = max((row.node.queue.share_ppm for row in rows if row.node), default=1)
+    if rows:
+        yield _line(Text(" who stopped whom"), Text("share of the pause time"), ("", "pause", "times"), columns, "dim")
+    for row in rows:
+        if row.node is None:
+            yield from _wrapped(row.label, row.hang, width)
+            continue
+        queue = row.node.queue
+        bar = _bar(queue.share_ppm, largest, columns.bar, glyphs, row.colour)
+        numbers = (share_text(queue.share_ppm), glyphs.duration(queue.pause_ns), f"{queue.pauses:,}")
+        yield _line(row.label, bar, numbers, columns)
+
+
+@dataclass(slots=True)
+class _Row:
+    """One line of the tree: a queue with its bar, or (node None) text; `hang` begins the text's further lines."""
+
+    label: Text
+    hang: str
+    node: Node | None
+    colour: str
+
+
+def _rows(tree: Tree, glyphs: Glyphs, shown: set[int], mark: str, several: bool) -> Iterator[_Row]:
+    """The lines of one tree; `several` says whether priorities must be told apart."""
+    named = class_name(tree.root.root_class) if tree.root else class_name("unclassified")
+    colour = named.colour
+    trunk = f" {glyphs.trunk} " if tree.children else "   "
+    yield _Row(_root_label(tree.root, named, glyphs, mark, several), "   ", None, colour)
+    if tree.root:
+        for text, style in _reasons(tree, tree.root, glyphs):
+            label = Text.assemble((trunk, colour), (text, style))
+            yield _Row(label, trunk + "  ", None, colour)
+    stack = _branches(tree.children, " ", glyphs, shown)
+    while stack:
+        node, indent, start, rest = stack.pop()
+        label = Text.assemble((indent + start, colour))
+        if node is None:
+            yield _Row(label.append(rest, style="dim"), indent + "   ", None, colour)
+            continue
+        queue = node.queue
+        label.append(printable(place_name(queue.device, queue.port)), style="bold" if node.children else "")
+        if several:
+            label.append(_priority(queue.priority), style="dim")
+        if node.also_by:
+            label.append(f" (also by {printable(', '.join(node.also_by[:2]))})", style="dim")
+        yield _Row(label, "", node, colour)
+        deeper = indent + (glyphs.trunk if start == glyphs.branch else " ") + "  "
+        stack += _branches(node.children, deeper, glyphs, shown)
+    yield _Row(Text(""), "", None, colour)
+
+
+_Branch = tuple[Node | None, str, str, str]
+
+
+def _branches(children: list[Node], indent: str, glyphs: Glyphs, shown: set[int]) -> list[_Branch]:
+    """The children to draw, last first, so that a stack gives them in order; those left out become one line."""
+    drawn = [child for child in children if id(child) in shown]
+    left = [child for child in children if id(child) not in shown]
+    branches: list[_Branch] = [(child, indent, glyphs.branch, "") for child in drawn]
+    if left:
+        pause_ns = sum(child.queue.pause_ns for child in left)
+        plural = "s" if len(left) > 1 else ""
+        rest = f"{glyphs.more} {len(left):,} more queue{plural} stopped for {glyphs.duration(pause_ns)}"
+        branches.append((None, indent, glyphs.branch, rest))
+    if branches:
+        node, _, _, rest = branches[-1]
+        branches[-1] = (node, indent, glyphs.last, rest)
+    return branches[::-1]
+
+
+def _shown(trees: list[Tree]) -> set[int]:
+    """The nodes to draw: the longest stopped, with everything that they hang from."""
+    nodes: list[Node] = []
+    stack = [child for tree in trees for child in tree.children]
+    while stack:
+        node = stack.pop()
+        nodes.append(node)
+        stack += node.children
+    shown: set[int] = set()
+    for node in sorted(nodes, key=lambda node: -node.queue.pause_ns):
+        if len(shown) >= MAX_QUEUES:
+            break
+        above: Node | Tree = node
+        while isinstance(above, Node):
+            shown.add(id(above))
+            above = above.parent
+    return shown
+
+
+def _root_label(root: Root | None, named: ClassName, glyphs: Glyphs, mark: str, several: bool) -> Text:
+    if root is None:
+        return Text(f" {mark} stopped by a queue that leads to no root", style="dim")
+    label = Text.assemble(
+        " ", (f"{mark} {printable(place_name(root.device, root.port))}", f"bold {named.colour}"),
+        (_priority(root.priority) if several and root.port else "", "dim"), "  ", (named.title, named.colour),
+    )  # fmt: skip
+    label.append(f"  {share_text(root.share_ppm)} of the blame, {glyphs.duration(root.pause_ns)}")
+    return label
+
+
+def _reasons(tree: Tree, root: Root, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+    for sentence in root.evidence:
+        yield f"{glyphs.bullet} {printable(sentence)}", ""
+    for contributor in root.contributors[:MAX_CONTRIBUTORS]:
+        yield f"{glyphs.bullet} fed by {_contributor(contributor, glyphs)}", "italic"
+    left = len(root.contributors) - MAX_CONTRIBUTORS
+    if left > 0:
+        yield f"{glyphs.more} and {left} more flow{'s' if left > 1 else ''}", "dim"
+    if tree.elsewhere and not tree.children:
+        yield f"{glyphs.bullet} it stopped {printable(', '.join(tree.elsewhere[:6]))}, drawn elsewhere", "dim"
+
+
+def _contributor(flow: Contributor, glyphs: Glyphs) -> str:
+    name = printable(flow.name or flow.flow)
+    ends = f"{printable(flow.src_device)} {glyphs.arrow} {printable(flow.dst_device)}"
+    return f"{name}  {ends}  {bytes_text(flow.bytes)}, {share_text(flow.share_ppm)}"
+
+
+def _foot(cascade: Cascade, glyphs: Glyphs, local: bool) -> Iterator[Text]:
+    losses = ", ".join(f"{count:,} {printable(what)}" for what, count in cascade.losses.items() if count)
+    if losses:
+        yield Text(f" Counted on the way: {losses}", style="yellow")
+    if not cascade.suspect_set and cascade.missing_evidence:
+        yield Text(f" Not seen: {printable('; '.join(cascade.missing_evidence))}", style="dim")
+    revision = "final" if cascade.revision == FINAL else f"revision {cascade.revision}, not final"
+    parts = (
+        f"cascade {printable(cascade.id)}", revision, MODES.get(cascade.mode, printable(cascade.mode)),
+        f"fabric {printable(cascade.fabric)}", f"from {time_text(cascade.start_ns, local)}",
+    )  # fmt: skip
+    yield Text(" " + f" {glyphs.dot} ".join(parts), style="dim")
+    yield Text("")
+
+
+def _line(label: Text, bar: Text, numbers: tuple[str, str, str], columns: _Columns, style: str = "") -> Text:
+    label = label.copy()
+    label.truncate(columns.label - 1, overflow="ellipsis")
+    label.pad_right(max(columns.label - label.cell_len, 0))
+    bar = bar.copy()
+    bar.truncate(columns.bar, overflow="crop")
+    bar.pad_right(max(columns.bar - bar.cell_len, 0))
+    share, pause, times = numbers
+    line = Text.assemble(label, bar, f" {share:>8} {pause:>9} {times:>7}")
+    line.stylize(style)
+    return line
+
+
+def _bar(share: int, largest: int, width: int, glyphs: Glyphs, colour: str) -> Text:
+    full, half = divmod(max(share * width * 2 // max(largest, 1), 2 if share else 0), 2)
+    drawn = glyphs.bar * full + glyphs.half * half
+    return Text.assemble((drawn, colour), (glyphs.rail * (width - len(drawn)), "grey27"))
+
+
+def _wrapped(text: Text, hang: str, width: int) -> Iterator[Text]:
+    """The text in as many lines as it needs, the further ones begun by `hang`."""
+    if text.cell_len <= width:
+        yield text
+        return
+    console = Console(width=width)
+    first, *rest = text.wrap(console, max(width - len(hang), 20))
+    yield first
+    for line in rest:
+        yield Text.assemble((hang, text.spans[0].style if text.spans else ""), line)
+
+
+def _between(left: Text, right: Text, width: int) -> Iterator[Text]:
+    """Two texts at the two ends of a line, or on lines of their own where they do not fit."""
+    gap = width - left.cell_len - right.cell_len - 1
+    if gap >= 2:
+        yield Text.assemble(left, " " * gap, right)
+        return
+    yield from _wrapped(left, "   ", width)
+    yield Text.assemble("   ", right)
+
+
+def _priority(priority: int) -> str:
+    return f" prio {priority}" if priority <= 7 else ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

@@ -1,0 +1,25 @@
+"""The published JSON Schemas, made from the structs that are encoded and decoded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from stream.cascade import Cascade
+from stream.facts import Device, Flow, Link
+from stream.roster import RosterChange
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TYPES: dict[str, Any] = {"cascade": Cascade, "device": Device, "link": Link, "flow": Flow, "roster": RosterChange}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of what is on a JSON topic (`roster`: on control)."""
+    return {"$schema": DIALECT, "title": name} | msgspec.json.schema(TYPES[name])
+
+
+def schema_text(name: str) -> str:
+    """The schema as it is published in docs/schemas."""
+    return json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,168 @@
+"""Configuration: which layer wins, where each value came from, and what a wrong one is told."""
+
+from pathlib import Path
+
+import pytest
+
+from pausetrace.config import MASK, load, masked
+from stream.errors import ConfigError
+
+WHOLE = """\
+# where Kafka is
+[kafka]
+bootstrap_servers = "file:9092"
+prefix = "file"
+
+[kafka.librdkafka]
+sasl.password = "hush"
+"ssl.ca.location" = "/etc/ca.pem"
+"""
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "pausetrace.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def origins(loaded_settings: tuple[tuple[str, object, str], ...]) -> dict[str, str]:
+    return {key: origin for key, _, origin in loaded_settings}
+
+
+def test_defaults_hold_where_nothing_is_said(tmp_path: Path) -> None:
+    loaded = load({}, {}, directory=tmp_path)
+    assert (loaded.config.kafka.bootstrap_servers, loaded.config.kafka.prefix) == ("localhost:9092", "fabric")
+    assert set(origins(loaded.settings).values()) == {"default"}
+    assert loaded.file is None
+
+
+def test_the_file_of_the_working_directory_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path, WHOLE)
+    loaded = load({}, {}, directory=tmp_path)
+    assert loaded.config.kafka.bootstrap_servers == "file:9092"
+    assert origins(loaded.settings)["kafka.prefix"] == f"{path}:4"
+
+
+def test_a_variable_names_the_file_and_a_flag_wins_over_it(tmp_path: Path) -> None:
+    named, other = tmp_path / "a.toml", tmp_path / "b.toml"
+    named.write_text("[kafka]\nprefix = 'a'\n")
+    other.write_text("[kafka]\nprefix = 'b'\n")
+    environ = {"PAUSETRACE_CONFIG": str(named)}
+    assert load({}, environ, directory=tmp_path).config.kafka.prefix == "a"
+    assert load({}, environ, str(other), tmp_path).config.kafka.prefix == "b"
+
+
+def test_flags_win_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, WHOLE)
+    environ = {"PAUSETRACE_KAFKA_BOOTSTRAP_SERVERS": "variable:9092", "PAUSETRACE_KAFKA_PREFIX": "variable"}
+    loaded = load({"kafka.prefix": "flag", "kafka.bootstrap_servers": None}, environ, file)
+    assert loaded.config.kafka.prefix == "flag"
+    assert loaded.config.kafka.bootstrap_servers == "variable:9092"
+    told = origins(loaded.settings)
+    assert told["kafka.prefix"] == "flag --prefix"
+    assert told["kafka.bootstrap_servers"] == "variable PAUSETRACE_KAFKA_BOOTSTRAP_SERVERS"
+
+
+def test_settings_of_librdkafka_pass_from_every_layer(tmp_path: Path) -> None:
+    file = write(tmp_path, WHOLE)
+    environ = {"PAUSETRACE_KAFKA_LIBRDKAFKA_SASL_USERNAME": "ann"}
+    loaded = load({"kafka.librdkafka.debug": "broker"}, environ, file)
+    assert loaded.config.kafka.librdkafka == {
+        "sasl.password": "hush",
+        "ssl.ca.location": "/etc/ca.pem",
+        "sasl.username": "ann",
+        "debug": "broker",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("[kafka]\n\nbootstrap_server = 'x'", 3, "did you mean 'bootstrap_servers'?"),
+        ("\n[kakfa]\nprefix = 'x'", 3, "did you mean 'kafka'?"),
+        ("[kakfa]", 1, "did you mean 'kafka'?"),
+        ("[kafka]\n[kafka.librdkakfa]", 2, "did you mean 'librdkafka'?"),
+        ("kafka = 3", 1, "kafka is a section"),
+        ("[kafka]\nlibrdkafka = 3", 2, "kafka.librdkafka is a table"),
+        ("[kafka]\nprefix = 3", 2, "kafka.prefix is 3, not a name of letters"),
+        ("[kafka]\nprefix = 'a b'", 2, "kafka.prefix is 'a b', not a name of letters"),
+        ("[kafka]\nprefix.x = 'y'", 2, "no key 'prefix.x'"),
+        ("kafka = {\n}", 1, "not TOML"),
+        ("[kafka]\nbootstrap_servers = ''", 2, "not a list like host:9092"),
+        ("[kafka.librdkafka]\n# a list\nretries = [\n 1,\n]", 3, "not a string, number or boolean"),
+        ("[kafka.librdkafka]\n'bootstrap.servers' = 'x'", 2, "set kafka.bootstrap_servers instead"),
+        ("[kafka]\nprefix = x", 2, "not TOML"),
+    ],
+)
+def test_a_wrong_file_is_told_with_line_and_key(tmp_path: Path, text: str, line: int, said: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load({}, {}, file)
+    assert str(caught.value).startswith(f"{file}:{line}: ")
+    assert said in str(caught.value)
+
+
+def test_the_line_is_that_on_which_a_value_begins(tmp_path: Path) -> None:
+    file = write(tmp_path, '[kafka]\n# two lines:\nprefix = """\nx"""\nbootstrap_servers = "y"\n')
+    told = origins(load({}, {}, file).settings)
+    assert told == {"kafka.prefix": f"{file}:3", "kafka.bootstrap_servers": f"{file}:5"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("PAUSETRACE_KAKFA_PREFIX", "did you mean PAUSETRACE_KAFKA_PREFIX?"),
+        ("PAUSETRACE_KAFKA_PREFIXES", "did you mean PAUSETRACE_KAFKA_PREFIX?"),
+        ("PAUSETRACE_KAFKA_ZZZ", "known are: PAUSETRACE_KAFKA_BOOTSTRAP_SERVERS"),
+    ],
+)
+def test_a_wrong_variable_is_told_by_its_name(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load({}, {name: "x"}, directory=tmp_path)
+    assert name in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_variables_of_other_things_are_left_alone(tmp_path: Path) -> None:
+    environ = {"PAUSETRACE_REQUIRE": "all", "PAUSETRACE_KAFKA_PORT": "9092", "PAUSETRACE_SITE": "x", "HOME": "/"}
+    assert load({}, environ, directory=tmp_path).config.kafka.prefix == "fabric"
+
+
+def test_a_missing_file_is_told_with_who_named_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="check the path given by --config"):
+        load({}, {}, str(tmp_path / "none.toml"))
+    with pytest.raises(ConfigError, match="check the path given by PAUSETRACE_CONFIG"):
+        load({}, {"PAUSETRACE_CONFIG": str(tmp_path / "none.toml")})
+
+
+def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(b"[kafka]\n\xff")
+    with pytest.raises(ConfigError, match="not UTF-8 at byte 8"):
+        load({}, {}, str(path))
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["sasl.password", "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret",
+     "sasl.oauthbearer.config", "ssl.key.pem"],
+)  # fmt: skip
+def test_secrets_are_masked(key: str) -> None:
+    assert masked(f"kafka.librdkafka.{key}", "hush") == MASK
+
+
+def test_credentials_in_urls_are_masked() -> None:
+    shown = masked("x", "https://ann:hush@host/path?token=hush&level=3")
+    assert shown == f"https://{MASK}@host/path?token={MASK}&level={MASK}"
+
+
+def test_what_is_no_secret_is_shown() -> None:
+    assert masked("kafka.librdkafka.sasl.username", "ann") == "ann"
+    assert masked("kafka.librdkafka.retries", 3) == 3
+
+
+def test_an_error_does_not_show_a_secret(tmp_path: Path) -> None:
+    file = write(tmp_path, "[kafka.librdkafka]\nsasl.password = ['hush']")
+    with pytest.raises(ConfigError) as caught:
+        load({}, {}, file)
+    assert "hush" not in str(caught.value)
