@@ -205,7 +205,7 @@ def _is_top1(true_shares: dict[RootKey, float], predicted: dict[RootKey, float])
 
 
 def _edge_f1(true_edges: dict[EdgeKey, float], verdicts: Sequence[Cascade]) -> float:
-    """Overlap of the edges' shares, each side summing to 1. An edge's share counts XOFFs, so cascades weigh by pauses."""
+    """Overlap of the edges' shares, each side summing to 1. A share counts XOFFs, so cascades weigh by their pauses."""
     predicted: dict[EdgeKey, float] = {}
     for cascade in verdicts:
         for edge in cascade.edges:
