@@ -25,6 +25,8 @@ class Contributor(msgspec.Struct, frozen=True):
     dst_device: OptionalName
     bytes: Count
     share_ppm: Ppm
+    estimated: bool = False
+    """Nobody counted the flow's bytes; they are its size, taken by its path."""
 
 
 class Root(msgspec.Struct, frozen=True):
