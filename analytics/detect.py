@@ -1,0 +1,248 @@
+"""detect: raw events of each stream become pause intervals and the evidence rows that correlate needs.
+
+A pure function of each stream for itself: it settles rows up to the stream's own mark in the order (time, seq), so the
+order in which streams arrive cannot matter. One input stream (S, topic) gives one output stream (`S|topic`, episode).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from analytics.pauses import CLOSED, SLOTS_PER_PORT, pair_pauses, slots
+from stream import kinds, snapshot
+from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
+from stream.messages import Item
+from stream.record import EVENT, MAX_TIME_NS, Events, empty_events
+from stream.roster import SourceDown, SourceUp
+from stream.topics import RAW
+
+VERSION = 1
+SEQUENCE_GAP = 4
+"""Code of "sequence gap at a consumer" in kinds.LOSS_REASONS."""
+NO_PORT = "-"
+"""Port of rows that speak of the whole stream."""
+
+_FORWARDED = np.zeros(256, bool)
+_FORWARDED[
+    [
+        kinds.BY_NAME[name].code
+        for name in (
+            "PFC_PAUSED", "PFC_FRAMES", "PFC_WATCHDOG", "ECN_MARKED", "QUEUE_DEPTH", "PORT_BYTES", "LINK_ERRORS",
+            "FLOW_BYTES", "PCIE_WIDTH", "PCIE_SPEED", "PCIE_RATE", "PCIE_ERRORS", "PCIE_STALL", "RDMA_ERRORS",
+            "SOURCE_LOST",
+        )
+    ]
+] = True  # fmt: skip
+
+
+def episode_stream(stream: StreamKey) -> StreamKey:
+    """The output stream of an input stream."""
+    return StreamKey(stream.fabric, f"{stream.source}|{stream.topic}", stream.epoch, "episode", stream.device)
+
+
+@dataclass(slots=True)
+class _Down:
+    at_ns: int
+    last_seq: int
+
+
+@dataclass(slots=True)
+class _StreamState:
+    ports: dict[str, int] = field(default_factory=dict)
+    open_ns: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(0, np.int64))
+    order: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(0, np.int64))
+    waiting: Events = field(default_factory=lambda: np.zeros(0, EVENT))
+    mark_ns: int = -1
+    next_seq: int = -1
+    out_seq: int = 0
+    lost: int = 0
+    finished: bool = False
+
+    def port_index(self, name: str) -> int:
+        index = self.ports.get(name)
+        if index is None:
+            index = self.ports[name] = len(self.ports)
+            self.open_ns = np.concatenate((self.open_ns, np.full(SLOTS_PER_PORT, CLOSED)))
+            self.order = np.concatenate((self.order, np.zeros(SLOTS_PER_PORT, np.int64)))
+        return index
+
+
+class Detect:
+    """The step; `counters` tells what it saw that was not plain sailing."""
+
+    def __init__(self) -> None:
+        self.counters: Counter[str] = Counter()
+        self._streams: dict[StreamKey, _StreamState] = {}
+        self._downs: dict[StreamKey, _Down] = {}
+
+    def process(self, batch: Sequence[Item]) -> list[Item]:
+        """Takes batches and roster changes in; returns batches of the episode topic."""
+        out: list[Item] = []
+        for item in batch:
+            if isinstance(item, Batch):
+                out += self._take(item)
+            elif isinstance(item, SourceDown):
+                out += self._source_down(item)
+            elif isinstance(item, SourceUp):
+                for key in item.keys():
+                    self._downs.pop(key, None)
+        return out
+
+    def forget(self, gone: Callable[[StreamKey], bool]) -> None:
+        """Drops the state of streams that another instance takes over; whoever has them reads them from the start."""
+        for key in [key for key in self._streams if gone(key)]:
+            del self._streams[key]
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes."""
+        streams = [
+            [list(key), list(state.ports), state.open_ns, state.order, state.waiting.view(np.uint8), state.mark_ns,
+             state.next_seq, state.out_seq, state.lost, state.finished]
+            for key, state in sorted(self._streams.items())
+        ]  # fmt: skip
+        downs = [[list(key), down.at_ns, down.last_seq] for key, down in sorted(self._downs.items())]
+        return snapshot.pack("detect", VERSION, [streams, downs])
+
+    def restore(self, state: bytes) -> None:
+        """Continues from a snapshot."""
+        streams, downs = snapshot.unpack("detect", VERSION, state)
+        self._streams = {
+            StreamKey(*key): _StreamState({port: i for i, port in enumerate(ports)}, open_ns, order,
+                                          waiting.view(EVENT), *rest)
+            for key, ports, open_ns, order, waiting, *rest in streams
+        }  # fmt: skip
+        self._downs = {StreamKey(*key): _Down(at_ns, last_seq) for key, at_ns, last_seq in downs}
+
+    def _take(self, batch: Batch) -> list[Item]:
+        if batch.stream.topic not in RAW:
+            self.counters["items_of_other_topics"] += 1
+            return []
+        state = self._streams.setdefault(batch.stream, _StreamState())
+        if state.finished:
+            self.counters["rows_after_the_end"] += len(batch.events)
+            return []
+        self.counters["unknown_kinds"] += batch.skipped
+        ports = np.array([state.port_index(port) for port in batch.ports], np.int64)
+        events, row_seq = batch.events, batch.row_seqs()
+        lost = self._missing(state, batch)
+        if state.next_seq > batch.seq:
+            fresh = row_seq >= state.next_seq
+            self.counters["duplicate_rows"] += int(len(fresh) - fresh.sum())
+            events = events[fresh]
+        state.next_seq = max(state.next_seq, batch.next_seq)
+        if len(events):
+            events = events.copy()
+            events["port"] = ports[events["port"]]
+            late = events["time_ns"] < state.mark_ns
+            if late.any():
+                self.counters["late_rows"] += int(late.sum())
+                events = events[~late]
+        state.waiting = np.concatenate((state.waiting, events)) if len(state.waiting) else events
+        state.mark_ns = max(state.mark_ns, batch.mark_ns)
+        down = self._read_to_its_end(batch.stream, state)
+        return self._settle(batch.stream, state, lost, down)
+
+    def _missing(self, state: _StreamState, batch: Batch) -> int:
+        """Rows lost before this batch: told by the source, or missing from the sequence; UNKNOWN if joined late."""
+        lost = max(0, batch.lost - state.lost)
+        state.lost = max(state.lost, batch.lost)
+        if state.next_seq < 0:
+            state.next_seq = 0
+            if batch.seq > 0:
+                self.counters["streams_joined_late"] += 1
+                state.next_seq = batch.seq
+                return kinds.UNKNOWN
+        if batch.seq > state.next_seq:
+            lost = max(lost, batch.seq - state.next_seq)
+        self.counters["lost_rows"] += lost
+        return lost
+
+    def _settle(self, stream: StreamKey, state: _StreamState, lost: int, down: _Down | None) -> list[Item]:
+        """Output for all rows up to the stream's mark, and for the end of the stream if `down` is given."""
+        if down is not None:
+            state.mark_ns, state.finished = MARK_END, True
+        ready = state.waiting["time_ns"] <= state.mark_ns
+        rows, state.waiting = state.waiting[ready], state.waiting[~ready]
+        rows = rows[np.argsort(rows["time_ns"], kind="stable")]
+        episodes = [self._episodes(state, rows)]
+        if lost:
+            row = empty_events(1)
+            row["kind"], row["value"], row["extra"] = kinds.SOURCE_LOST, lost, SEQUENCE_GAP
+            row["time_ns"] = rows["time_ns"][0] if len(rows) else min(state.mark_ns, MAX_TIME_NS)
+            row["port"] = state.port_index(NO_PORT)
+            episodes.insert(0, row)
+        if down is not None:
+            episodes.append(self._close_open_pauses(state, down.at_ns))
+        return self._emit(stream, state, np.concatenate(episodes))
+
+    def _episodes(self, state: _StreamState, rows: Events) -> Events:
+        count = len(rows)
+        out_kind = np.zeros(count, np.uint8)
+        span, order = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        identity = np.arange(len(state.ports))
+        refreshes, unmatched = pair_pauses(
+            rows["time_ns"].copy(), rows["kind"].copy(), slots(rows, identity), state.open_ns, state.order,
+            out_kind, span, order,
+        )  # fmt: skip
+        self.counters["pause_refreshes"] += refreshes
+        self.counters["unmatched_xons"] += unmatched
+        paired = out_kind > 0
+        forwarded = _FORWARDED[rows["kind"]] & (rows["value"] != 0)
+        keep = paired | forwarded
+        episodes = rows[keep]
+        paired = paired[keep]
+        episodes["kind"][paired] = out_kind[keep][paired]
+        episodes["span_ns"][paired] = span[keep][paired]
+        episodes["value"][paired] = span[keep][paired]
+        episodes["extra"][paired] = order[keep][paired]
+        return episodes
+
+    def _emit(self, stream: StreamKey, state: _StreamState, episodes: Events) -> list[Item]:
+        out: list[Item] = []
+        names = list(state.ports)
+        for start in range(0, max(len(episodes), 1), MAX_EVENTS):
+            part = episodes[start : start + MAX_EVENTS].copy()
+            used, part["port"] = np.unique(part["port"], return_inverse=True)
+            last = start + MAX_EVENTS >= len(episodes)
+            mark_ns = state.mark_ns if last else int(part["time_ns"][-1])
+            ports = tuple(names[port] for port in used)
+            out.append(Batch(episode_stream(stream), state.out_seq, mark_ns, ports, part, lost=state.lost))
+            state.out_seq += len(part)
+        return out
+
+    def _source_down(self, change: SourceDown) -> list[Item]:
+        out: list[Item] = []
+        for key, stream in zip(change.keys(), change.streams, strict=True):
+            if stream.topic in RAW:
+                self._downs[key] = _Down(change.at_ns, stream.last_seq)
+                state = self._streams.get(key)
+                if state is not None and (down := self._read_to_its_end(key, state)) is not None:
+                    out += self._settle(key, state, 0, down)
+        return out
+
+    def _read_to_its_end(self, stream: StreamKey, state: _StreamState) -> _Down | None:
+        """The stream's SOURCE_DOWN if it is known and the stream's last row has been read."""
+        down = self._downs.get(stream)
+        return down if down is not None and not state.finished and state.next_seq > down.last_seq else None
+
+    def _close_open_pauses(self, state: _StreamState, at_ns: int) -> Events:
+        open_slots = np.flatnonzero(state.open_ns != CLOSED)
+        closing = empty_events(len(open_slots))
+        closing["time_ns"] = np.maximum(at_ns, state.open_ns[open_slots])
+        closing["span_ns"] = closing["time_ns"] - state.open_ns[open_slots]
+        closing["value"] = closing["span_ns"]
+        closing["extra"] = state.order[open_slots]
+        closing["kind"] = kinds.PAUSE_INTERVAL
+        closing["port"] = open_slots // SLOTS_PER_PORT
+        priority = open_slots // 3 % 9
+        closing["priority"] = np.where(priority == 8, kinds.NO_PRIORITY, priority)
+        closing["side"] = open_slots % 3
+        closing["quality"] = kinds.ESTIMATED
+        state.open_ns[open_slots] = CLOSED
+        self.counters["pauses_ended_by_source_down"] += len(open_slots)
+        return closing

@@ -1,0 +1,370 @@
+"""The state of one fabric's cascades: takes settled episode rows in, drives the blame kernel, hands over what has closed.
+
+Everything here is a function of rows and facts in event time; how they were batched cannot matter.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from analytics import blame
+from analytics.ledger import Ledger, Ledgers
+from analytics.topology import PRIORITIES, Topology
+from stream import kinds
+from stream.facts import Device, Link
+from stream.record import Events
+
+Ints = npt.NDArray[np.int64]
+
+class PcieReading(NamedTuple):
+    """A PCIe measure of a host: the kind of the row, the port (a PCI function), when, the measure now and at most."""
+
+    kind: int
+    port: str
+    time_ns: int
+    now: int
+    at_most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A cascade that has closed (or, in a provisional run, is still open): its slot, id, times and ledger."""
+
+    slot: int
+    id: str
+    start_ns: int
+    end_ns: int
+    ledger: Ledger
+    still_open: bool
+
+
+class Engine:
+    """One fabric. `flow_ids` of contributors and names are resolved by the caller through `topology`."""
+
+    def __init__(self, fabric: str) -> None:
+        self.fabric = fabric
+        self.topology = Topology()
+        self.counters: Counter[str] = Counter()
+        self.pcie: dict[int, list[PcieReading]] = {}
+        self.losses: list[tuple[int, int, int]] = []
+        """(time_ns, device, rows lost or UNKNOWN) of sequence gaps and source losses."""
+        self.ledgers = Ledgers()
+        self.cursor_ns = blame.NEVER
+        self.next_expiry_ns = blame.FOREVER
+        self._rows: Ints = np.zeros((0, blame.ROW_COLUMNS), np.int64)
+        self._row_flows: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self.queues = blame.new_state(0, blame.Q_COLUMNS)
+        self.roots: Ints = np.zeros((0, blame.MAX_ROOTS), np.int64)
+        self.shares: npt.NDArray[np.float64] = np.zeros((0, blame.MAX_ROOTS))
+        self.devices = blame.new_state(0, blame.D_COLUMNS)
+        self.ports = blame.new_state(0, blame.P_COLUMNS)
+        self.slots = blame.new_state(0, blame.S_COLUMNS)
+        self.free_slots: list[int] = []
+        self._stale = False
+
+    def add_fact(self, fact: Device | Link) -> None:
+        """Takes a device or link in, valid for the rows that come after."""
+        self.topology.add(fact)
+        self._stale = True
+
+    def add_rows(self, events: Events, ports: Ints, reporting: set[str], horizon_ns: int) -> None:
+        """Takes settled rows in; `ports` are indices of the topology.
+
+        `reporting` names the devices that report pauses themselves: of a pause the rx row is used where the told device
+        reports, else the sender's tx row one link delay later, never both. Windows longer than
+        `horizon_ns` take effect at their end.
+        """
+        self._grow()
+        made = [
+            self._pause_rows(events, ports, reporting),
+            self._window_rows(events, ports, horizon_ns),
+        ]
+        self._read_hosts(events, ports)
+        rows = np.concatenate([rows for rows, _ in made])
+        flows = np.concatenate([flows for _, flows in made])
+        self._rows = np.concatenate((self._rows, rows))
+        self._row_flows = np.concatenate((self._row_flows, flows))
+
+    def advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
+        """Takes all rows before `until_ns` into account; `on_closed` sees each cascade `keep_ns` after its end.
+
+        It is called while the state is that of the moment, so what it reads does not depend on how far this call goes.
+        """
+        until_ns = min(until_ns, blame.FOREVER)
+        self._grow()
+        if len(self._rows):
+            due = self._rows[:, blame.ROW_TIME] < until_ns
+            rows, flows = self._rows[due], self._row_flows[due]
+            self._rows, self._row_flows = self._rows[~due], self._row_flows[~due]
+            order = self._order(rows, flows)
+            rows, flows = rows[order], flows[order]
+            rows[:, blame.ROW_ID] = np.where(
+                rows[:, blame.ROW_TYPE] == blame.FLOW, np.arange(len(rows)), rows[:, blame.ROW_ID]
+            )
+            self._run(rows, flows, until_ns, keep_ns, on_closed)
+        if until_ns > self.next_expiry_ns:
+            self._take_expired(until_ns, keep_ns, on_closed)
+        self.cursor_ns = max(self.cursor_ns, until_ns)
+        firsts = self.slots[self._slots_in_use(), blame.S_FIRST_NS]
+        needed_ns = min(int(firsts.min(initial=blame.FOREVER)), self.cursor_ns) - keep_ns
+        self.pcie = {device: _forget(readings, needed_ns) for device, readings in self.pcie.items()}
+        self.losses = [loss for loss in self.losses if loss[0] >= needed_ns]
+
+    def still_open(self, now_ns: int) -> list[Closed]:
+        """The cascades that have not closed, open pauses counted up to `now_ns`; books on the ledgers, so use a copy."""
+        for queue in np.flatnonzero(self.queues[:, blame.Q_ORDER]).tolist():
+            slot = blame.find(self.slots, int(self.queues[queue, blame.Q_SLOT]))
+            start_ns = int(self.queues[queue, blame.Q_A])
+            pause_ns = max(0, now_ns - start_ns)
+            count = int(self.queues[queue, blame.Q_ROOTS])
+            blames = [
+                [slot, root, round(share * pause_ns)]
+                for root, share in zip(
+                    self.roots[queue, :count].tolist(), self.shares[queue, :count].tolist(), strict=True
+                )
+            ]
+            self.ledgers.book(
+                np.zeros((0, blame.L_EDGE_COLUMNS), np.int64),
+                np.array([[slot, queue, start_ns, pause_ns, 1]], np.int64),
+                np.array(blames, np.int64).reshape(-1, blame.L_BLAME_COLUMNS),
+            )
+        return [self._closed(slot, True, now_ns) for slot in self._slots_in_use()]
+
+    def copy(self) -> Engine:
+        """A copy that can be advanced on its own (what it reads only is shared)."""
+        twin = copy.copy(self)
+        twin.counters = Counter()
+        twin.ledgers = copy.deepcopy(self.ledgers)
+        twin.topology = copy.copy(self.topology) if self._stale else self.topology
+        twin.pcie = {device: list(readings) for device, readings in self.pcie.items()}
+        twin.losses = list(self.losses)
+        for name in ("queues", "roots", "shares", "devices", "ports", "slots"):
+            setattr(twin, name, getattr(self, name).copy())
+        twin.free_slots = list(self.free_slots)
+        return twin
+
+    def cascade_id(self, slot: int) -> str:
+        """The id of the cascade in a slot: a hash of the fabric and of its first pause's queue and start."""
+        device, port, priority = self.topology.queue_name(int(self.slots[slot, blame.S_FIRST_QUEUE]))
+        first_ns = int(self.slots[slot, blame.S_FIRST_NS])
+        text = "\0".join((self.fabric, device, port, str(priority), str(first_ns)))
+        return f"{xxhash.xxh3_64_intdigest(text.encode()):016x}"
+
+    def _grow(self) -> None:
+        """Makes the arrays cover every name that has been met."""
+        if self._stale or not self.topology.complete():
+            self.topology.rebuild()
+            self._stale = False
+        queues = len(self.topology.ports) * PRIORITIES - len(self.queues)
+        if queues > 0:
+            never = {f"c{column}": blame.NEVER for column in (
+                blame.Q_B, blame.Q_BIN_START, blame.Q_BIN_END, blame.Q_OLD_END, blame.Q_ROOT_LAST)}  # fmt: skip
+            none = {f"c{column}": -1 for column in (blame.Q_SLOT, blame.Q_ROOT_OWNER)}
+            self.queues = np.concatenate((self.queues, blame.new_state(queues, blame.Q_COLUMNS, **never, **none)))
+            self.roots = np.concatenate((self.roots, np.zeros((queues, blame.MAX_ROOTS), np.int64)))
+            self.shares = np.concatenate((self.shares, np.zeros((queues, blame.MAX_ROOTS))))
+            grown = blame.new_state(
+                len(self.topology.ports) - len(self.ports), blame.P_COLUMNS,
+                c1=blame.NEVER, c3=blame.NEVER,
+            )  # fmt: skip
+            self.ports = np.concatenate((self.ports, grown))
+        devices = len(self.topology.devices) - len(self.devices)
+        if devices > 0:
+            grown = blame.new_state(devices, blame.D_COLUMNS, c1=blame.NEVER, c2=-1)
+            self.devices = np.concatenate((self.devices, grown))
+
+    def _pause_rows(self, events: Events, ports: Ints, reporting: set[str]) -> tuple[Ints, npt.NDArray[np.uint64]]:
+        topology = self.topology
+        told_by_receiver = np.array([device in reporting for device in topology.devices], bool)
+        pause = (events["kind"] == kinds.PAUSE_OPEN) | (events["kind"] == kinds.PAUSE_INTERVAL)
+        events, ports = events[pause], ports[pause]
+        received = events["side"] == kinds.SIDE_RX
+        peer = topology.port_peer[ports]
+        told = np.where(received, ports, peer)
+        unlinked = told < 0
+        self.counters["pauses_sent_on_unknown_links"] += int(unlinked.sum())
+        reports = told_by_receiver[topology.port_device[np.where(unlinked, 0, told)]]
+        used = (received | ~reports) & ~unlinked
+        events, told, received = events[used], told[used], received[used]
+        delay = np.where(received, 0, topology.port_delay_ns[told])
+        no_priority = events["priority"] == kinds.NO_PRIORITY
+        repeat = np.where(no_priority, PRIORITIES, 1)
+        index = np.repeat(np.arange(len(events)), repeat)
+        within = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
+        events, told, delay, no_priority = events[index], told[index], delay[index], no_priority[index]
+        rows = np.zeros((len(events), blame.ROW_COLUMNS), np.int64)
+        closing = events["kind"] == kinds.PAUSE_INTERVAL
+        rows[:, blame.ROW_TIME] = rows[:, blame.ROW_END] = events["time_ns"] + delay
+        rows[:, blame.ROW_START] = rows[:, blame.ROW_TIME] - events["span_ns"]
+        rows[:, blame.ROW_TYPE] = np.where(closing, blame.CLOSE, blame.OPEN)
+        rows[:, blame.ROW_QUEUE] = told * PRIORITIES + np.where(no_priority, within, events["priority"] % PRIORITIES)
+        rows[:, blame.ROW_AMOUNT] = np.where(closing, events["value"], 0)
+        rows[:, blame.ROW_ORDER] = events["extra"]
+        return rows, events["flow"].copy()
+
+    def _window_rows(self, events: Events, ports: Ints, horizon_ns: int) -> tuple[Ints, npt.NDArray[np.uint64]]:
+        kind = events["kind"]
+        depth, port_bytes = kind == kinds.QUEUE_DEPTH, kind == kinds.PORT_BYTES
+        flow, ecn = kind == kinds.FLOW_BYTES, kind == kinds.ECN_MARKED
+        used = (depth | port_bytes | flow | ecn) & (events["value"] > 0) & (events["side"] != kinds.SIDE_RX)
+        events, ports = events[used], ports[used]
+        depth, port_bytes, flow, ecn = depth[used], port_bytes[used], flow[used], ecn[used]
+        rows = np.zeros((len(events), blame.ROW_COLUMNS), np.int64)
+        start_ns = events["time_ns"] - events["span_ns"]
+        early = depth & (events["span_ns"] <= horizon_ns)
+        self.counters["windows_longer_than_announced"] += int((depth & ~early).sum())
+        rows[:, blame.ROW_TIME] = np.where(early, start_ns, events["time_ns"])
+        rows[:, blame.ROW_START], rows[:, blame.ROW_END] = start_ns, events["time_ns"]
+        rows[:, blame.ROW_TYPE] = np.select([depth, flow], [blame.DEPTH, blame.FLOW], blame.BYTES)
+        priority = np.where(events["priority"] == kinds.NO_PRIORITY, 0, events["priority"])
+        rows[:, blame.ROW_QUEUE] = ports * PRIORITIES + priority
+        rows[:, blame.ROW_AMOUNT] = np.where(ecn, 0, events["value"])
+        rows[:, blame.ROW_ID] = np.select(
+            [depth, port_bytes, ecn], [blame.REPORTS_DEPTH, blame.REPORTS_BYTES, blame.REPORTS_ECN], 0
+        )
+        return rows, events["flow"].copy()
+
+    def _read_hosts(self, events: Events, ports: Ints) -> None:
+        """Keeps PCIe readings and losses with their times; both are looked up by time when a cascade closes."""
+        pcie = np.isin(events["kind"], (kinds.PCIE_WIDTH, kinds.PCIE_SPEED, kinds.PCIE_RATE))
+        for row, port in zip(events[pcie], ports[pcie].tolist(), strict=True):
+            device, name = self.topology.ports[port]
+            readings = self.pcie.setdefault(device, [])
+            readings.append(
+                PcieReading(int(row["kind"]), name, int(row["time_ns"]), int(row["value"]), int(row["extra"]))
+            )
+            readings.sort()
+        lost = events["kind"] == kinds.SOURCE_LOST
+        for row, port in zip(events[lost], ports[lost].tolist(), strict=True):
+            self.losses.append((int(row["time_ns"]), self.topology.ports[port][0], int(row["value"])))
+
+    def _order(self, rows: Ints, flows: npt.NDArray[np.uint64]) -> Ints:
+        """The order of event time; ties by type, then by names and contents, never by arrival."""
+        queue = rows[:, blame.ROW_QUEUE]
+        rank = self.topology.port_rank[queue // PRIORITIES] * PRIORITIES + queue % PRIORITIES
+        return np.lexsort(
+            (flows, rows[:, blame.ROW_AMOUNT], rows[:, blame.ROW_ORDER], rows[:, blame.ROW_START], rank,
+             rows[:, blame.ROW_TYPE], rows[:, blame.ROW_TIME])
+        )  # fmt: skip
+
+    def _run(
+        self,
+        rows: Ints,
+        flow_ids: npt.NDArray[np.uint64],
+        until_ns: int,
+        keep_ns: int,
+        on_closed: Callable[[Closed], None],
+    ) -> None:
+        topology = self.topology
+        capacity = self._ledger_rows(rows)
+        widest = int(np.diff(topology.fan_start).max(initial=1))
+        edges = np.zeros((capacity * widest, blame.L_EDGE_COLUMNS), np.int64)
+        closes = np.zeros((2 * capacity, blame.L_CLOSE_COLUMNS), np.int64)
+        blames = np.zeros((2 * capacity * blame.MAX_ROOTS, blame.L_BLAME_COLUMNS), np.int64)
+        flows = np.zeros((4096, blame.L_FLOW_COLUMNS), np.int64)
+        joins = np.zeros((capacity * (blame.MAX_ROOTS + widest), blame.L_JOIN_COLUMNS), np.int64)
+        stack, group = np.zeros(capacity + 2, np.int64), np.zeros(capacity + 2, np.int64)
+        scratch_root, scratch_share = np.zeros(64, np.int64), np.zeros(64)
+        start = 0
+        while start < len(rows):
+            free = self._free_slots(capacity)
+            counts = np.zeros(blame.N_COUNTS, np.int64)
+            counts[blame.N_FREE], counts[blame.N_NEXT_EXPIRY] = len(free), self.next_expiry_ns
+            blame.run(
+                rows, start, until_ns, keep_ns, self.queues, self.roots, self.shares, self.devices, self.ports,
+                self.slots, free, topology.port_device, topology.port_peer, topology.port_group, topology.port_local,
+                topology.port_rank, topology.fan_start, topology.fan_ports, topology.feasible_start, topology.feasible,
+                topology.is_host, topology.group_start, topology.group_ports, topology.device_group, edges, closes,
+                blames, flows, joins, counts, stack, group, scratch_root, scratch_share,
+            )  # fmt: skip
+            start = int(counts[blame.N_ROWS])
+            self.free_slots = free[: counts[blame.N_FREE]].tolist()
+            self.next_expiry_ns = int(counts[blame.N_NEXT_EXPIRY])
+            self.counters["pauses_without_open"] += int(counts[blame.N_UNMATCHED])
+            self.counters["pauses_without_close"] += int(counts[blame.N_REOPENED])
+            self.counters["pauses_on_unknown_links"] += int(counts[blame.N_NO_LINK])
+            for lives, ends in joins[: counts[blame.N_JOINS]].tolist():
+                self.ledgers.join(lives, ends, self.cascade_id(ends))
+            told = (edges[: counts[blame.N_EDGES]], closes[: counts[blame.N_CLOSES]], blames[: counts[blame.N_BLAMES]])
+            for part in (*told, flows[: counts[blame.N_FLOWS]]):
+                part[:, 0] = [blame.find(self.slots, slot) for slot in part[:, 0].tolist()]
+            self.ledgers.book(*told)
+            self.ledgers.book_flows(flows[: counts[blame.N_FLOWS]], flow_ids, rows[:, blame.ROW_AMOUNT])
+            if start < len(rows) and int(rows[start, blame.ROW_TIME]) > self.next_expiry_ns:
+                self._take_expired(int(rows[start, blame.ROW_TIME]), keep_ns, on_closed)
+
+    def _ledger_rows(self, rows: Ints) -> int:
+        """Pause rows that one run may meet: the limit, or all of one instant if that is more."""
+        pauses = rows[rows[:, blame.ROW_TYPE] >= blame.CLOSE, blame.ROW_TIME]
+        most = int(np.unique(pauses, return_counts=True)[1].max(initial=1)) if len(pauses) else 1
+        return max(min(len(pauses), blame.LEDGER_PAUSES), most)
+
+    def _free_slots(self, wanted: int) -> Ints:
+        missing = wanted - len(self.free_slots)
+        if missing > 0:
+            first = len(self.slots)
+            self.slots = np.concatenate((self.slots, blame.new_state(missing, blame.S_COLUMNS, c4=-1)))
+            self.free_slots = [*range(first + missing - 1, first - 1, -1), *self.free_slots]
+        return np.array(self.free_slots, np.int64)
+
+    def _slots_in_use(self) -> list[int]:
+        """Slots of cascades that have not closed, those joined to another left out."""
+        return np.flatnonzero(self.slots[:, blame.S_PARENT] == np.arange(len(self.slots))).tolist()
+
+    def _take_expired(self, now_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
+        closed: list[Closed] = []
+        expiry_ns = blame.FOREVER
+        ended: list[int] = []
+        for slot in self._slots_in_use():
+            if self.slots[slot, blame.S_OPEN]:
+                continue
+            end_ns = int(self.slots[slot, blame.S_LAST_NS])
+            if end_ns + keep_ns < now_ns:
+                closed.append(self._closed(slot, False, end_ns))
+                ended.append(slot)
+            else:
+                expiry_ns = min(expiry_ns, end_ns + keep_ns)
+        self.next_expiry_ns = expiry_ns
+        for cascade in sorted(closed, key=lambda cascade: (cascade.end_ns, cascade.start_ns, cascade.id)):
+            on_closed(cascade)
+            self.ledgers.by_slot.pop(cascade.slot, None)
+        self._release(ended)
+
+    def _release(self, ended: list[int]) -> None:
+        """Frees the slots of closed cascades and of those that were joined to them."""
+        if not ended:
+            return
+        used = np.flatnonzero(self.slots[:, blame.S_PARENT] >= 0).tolist()
+        gone = sorted({slot for slot in used if blame.find(self.slots, slot) in set(ended)}, reverse=True)
+        self.slots[gone] = 0
+        self.slots[gone, blame.S_PARENT] = -1
+        for state, column in (
+            (self.queues, blame.Q_SLOT), (self.queues, blame.Q_ROOT_OWNER), (self.devices, blame.D_ROOT_OWNER),
+        ):  # fmt: skip
+            state[np.isin(state[:, column], gone), column] = -1
+        self.free_slots += gone
+
+    def _closed(self, slot: int, still_open: bool, end_ns: int) -> Closed:
+        start_ns = int(self.slots[slot, blame.S_FIRST_NS])
+        return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
+
+
+def _forget(readings: list[PcieReading], before_ns: int) -> list[PcieReading]:
+    """The readings that can still be asked for: one that changed something and the last before `before_ns`."""
+    kept: list[PcieReading] = []
+    for reading in readings:
+        if kept and kept[-1][:2] == reading[:2]:
+            if kept[-1][3:] == reading[3:]:
+                continue
+            if reading.time_ns <= before_ns:
+                kept.pop()
+        kept.append(reading)
+    return kept

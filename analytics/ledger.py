@@ -1,0 +1,120 @@
+"""What a cascade has gathered so far: sums of whole numbers, so that no order of adding can change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class QueueTally:
+    """Pauses of one told queue: how many, for how long together, from the first's start to the last's end."""
+
+    pauses: int = 0
+    pause_ns: int = 0
+    first_ns: int = 1 << 62
+    last_ns: int = 0
+    guessed: int = 0
+
+
+@dataclass(slots=True)
+class EdgeTally:
+    """XOFFs of a told queue that an egress queue of the pauser caused: their ppm together, and of those it passed on."""
+
+    ppm: int = 0
+    passed_ppm: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """One cascade: pause ns by root, tallies by told queue, by (told queue, egress), bytes by (root, flow)."""
+
+    root_ns: dict[int, int] = field(default_factory=dict)
+    queues: dict[int, QueueTally] = field(default_factory=dict)
+    edges: dict[tuple[int, int], EdgeTally] = field(default_factory=dict)
+    flow_bytes: dict[tuple[int, int], int] = field(default_factory=dict)
+    former_ids: list[str] = field(default_factory=list)
+
+    def absorb(self, other: Ledger) -> None:
+        """Takes in all of a cascade that was joined to this one."""
+        for root, ns in other.root_ns.items():
+            self.root_ns[root] = self.root_ns.get(root, 0) + ns
+        for queue, theirs in other.queues.items():
+            mine = self.queues.setdefault(queue, QueueTally())
+            mine.pauses += theirs.pauses
+            mine.pause_ns += theirs.pause_ns
+            mine.first_ns = min(mine.first_ns, theirs.first_ns)
+            mine.last_ns = max(mine.last_ns, theirs.last_ns)
+            mine.guessed += theirs.guessed
+        for pair, edge in other.edges.items():
+            kept = self.edges.setdefault(pair, EdgeTally())
+            kept.ppm += edge.ppm
+            kept.passed_ppm += edge.passed_ppm
+        for key, amount in other.flow_bytes.items():
+            self.flow_bytes[key] = self.flow_bytes.get(key, 0) + amount
+        self.former_ids += other.former_ids
+
+
+def sums(keys: Ints, *columns: Ints) -> tuple[Ints, ...]:
+    """Rows of `keys` (n, k) without repeats, in order, and for each column the sum over the rows of a key."""
+    if not len(keys):
+        return (keys, *columns)
+    order = np.lexsort(keys.T[::-1])
+    keys = keys[order]
+    starts = np.flatnonzero(np.concatenate(([True], (keys[1:] != keys[:-1]).any(axis=1))))
+    return (keys[starts], *(np.add.reduceat(column[order], starts) for column in columns))
+
+
+class Ledgers:
+    """The ledgers of all slots in use."""
+
+    def __init__(self) -> None:
+        self.by_slot: dict[int, Ledger] = {}
+
+    def open(self, slot: int) -> Ledger:
+        """The ledger of a slot, made if new."""
+        return self.by_slot.setdefault(slot, Ledger())
+
+    def join(self, lives: int, ends: int, ended_id: str) -> None:
+        """Moves all of one slot to another."""
+        ledger = self.open(lives)
+        ledger.former_ids.append(ended_id)
+        ended = self.by_slot.pop(ends, None)
+        if ended is not None:
+            ledger.absorb(ended)
+
+    def book(self, edges: Ints, closes: Ints, blames: Ints) -> None:
+        """Books what a run of the kernel told (columns L_* of analytics.blame; slots already those that live)."""
+        for (slot, queue, egress), ppm, passed in _rows(
+            sums(edges[:, :3], edges[:, 3], edges[:, 3] * edges[:, 4])
+        ):
+            edge = self.open(slot).edges.setdefault((queue, egress), EdgeTally())
+            edge.ppm += ppm
+            edge.passed_ppm += passed
+        for (slot, root), pause_ns in _rows(sums(blames[:, :2], blames[:, 2])):
+            ledger = self.open(slot)
+            ledger.root_ns[root] = ledger.root_ns.get(root, 0) + pause_ns
+        for slot, queue, start_ns, pause_ns, guessed in closes.tolist():
+            tally = self.open(slot).queues.setdefault(queue, QueueTally())
+            tally.pauses += 1
+            tally.pause_ns += pause_ns
+            tally.first_ns = min(tally.first_ns, start_ns)
+            tally.last_ns = max(tally.last_ns, start_ns + pause_ns)
+            tally.guessed += guessed
+
+    def book_flows(self, flows: Ints, flow_ids: npt.NDArray[Any], amounts: Ints) -> None:
+        """Books bytes of flows through active roots; `flow_ids` and `amounts` are looked up by the row ids in `flows`."""
+        for slot, root, row in flows.tolist():
+            key = (root, int(flow_ids[row]))
+            ledger = self.open(slot)
+            ledger.flow_bytes[key] = ledger.flow_bytes.get(key, 0) + int(amounts[row])
+
+
+def _rows(summed: tuple[Ints, ...]) -> list[Any]:
+    keys, *columns = summed
+    return list(zip(map(tuple, keys.tolist()), *(column.tolist() for column in columns), strict=True))

@@ -1,0 +1,373 @@
+"""From a closed cascade's ledger to the published cascade: roots with class, told queues, edges, flows, confidence.
+
+A pure function of the engine's state at the moment of closing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analytics import blame
+from analytics.classes import RootFacts, Sibling, classify
+from analytics.engine import Closed, Engine
+from analytics.ledger import QueueTally
+from analytics.topology import PRIORITIES
+from stream import kinds
+from stream.cascade import Cascade, Contributor, Edge, PausedQueue, Root
+from stream.facts import Flow
+
+PPM = 1_000_000
+REPORT_PPM = 20_000
+"""Roots below this share are left out: the resolution of what is known to be true about blame."""
+ACCEPT_PPM = 100_000
+"""A root of at least this share is asserted; the strongest one below it is what the margin is measured against."""
+VERDICT_PPM = 500_000
+"""A cascade of lower confidence is a suspect set, not a verdict."""
+EVIDENCE_KINDS = 3
+"""Independent kinds of evidence (pause, queue, ECN, rate, host) that make a verdict complete."""
+LINK_PPM = 100_000
+"""An egress that caused at least this share of a queue's stops is named as their cause."""
+MAX_LISTED = 1_000
+"""Queues, edges and contributors listed at most, the largest: a cascade must fit into one Kafka message."""
+
+HARMLESS_NS = 100_000
+WARNING_SHARE, CRITICAL_SHARE = 0.05, 0.20
+LIFE_MIN_NS = 1_000_000
+"""Shorter cascades are held against this time: a few short stops in a millisecond hurt nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Confidence in ppm and what would raise it."""
+
+    ppm: int
+    missing: tuple[str, ...]
+
+
+def cascade(engine: Engine, closed: Closed, flows: dict[int, Flow], reporting: set[str], revision: int | str) -> Cascade:
+    """The published cascade. `flows` by flow id; `reporting` names the devices that report pauses themselves."""
+    ledger = closed.ledger
+    pause_ns = sum(tally.pause_ns for tally in ledger.queues.values())
+    blamed = sum(ledger.root_ns.values())
+    shares = {root: ns * PPM // blamed for root, ns in ledger.root_ns.items()} if blamed else {}
+    named = {root: ppm for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != blame.ROOT_SPECIAL}
+    roots = [_root(engine, closed, flows, root, ppm) for root, ppm in named.items()]
+    roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
+    queues = _queues(engine, closed, named, pause_ns)
+    confidence = _confidence(engine, closed, reporting, shares, pause_ns)
+    severity, reason = _severity(engine, closed, pause_ns)
+    lost = _lost(engine, closed)
+    return Cascade(
+        id=closed.id,
+        fabric=engine.fabric,
+        revision=revision,
+        start_ns=closed.start_ns,
+        end_ns=closed.end_ns,
+        mode="exact",
+        confidence_ppm=confidence.ppm,
+        suspect_set=confidence.ppm < VERDICT_PPM,
+        severity=severity,
+        severity_reason=reason,
+        pause_ns=pause_ns,
+        pauses=sum(tally.pauses for tally in ledger.queues.values()),
+        roots=tuple(roots),
+        queues=tuple(queues[:MAX_LISTED]),
+        edges=tuple(_edges(engine, closed)[:MAX_LISTED]),
+        missing_evidence=confidence.missing,
+        losses={name: count for name, count in lost.items() if count},
+    )
+
+
+def _root(engine: Engine, closed: Closed, flows: dict[int, Flow], root: int, ppm: int) -> Root:
+    topology = engine.topology
+    contributors = _contributors(engine, closed, flows, root)
+    if root & 3 == blame.ROOT_EGRESS:
+        device, port, priority = topology.queue_name(root >> 2)
+        kind = "egress"
+    else:
+        device, port, priority = topology.devices[root >> 2], "", kinds.NO_PRIORITY
+        kind = "host" if root & 3 == blame.ROOT_HOST else "unknown"
+    sources = len({flow.src_device for flow in contributors})
+    if kind == "unknown":
+        root_class, evidence = "unclassified", (f"no queue of {device} reports depth, so its part cannot be told",)
+    else:
+        root_class, evidence = classify(_root_facts(engine, closed, root, kind, device, port, sources))
+    return Root(
+        device, port, priority, kind, ppm, closed.ledger.root_ns[root], root_class, evidence, contributors[:MAX_LISTED]
+    )
+
+
+def _root_facts(
+    engine: Engine, closed: Closed, root: int, kind: str, device: str, port_name: str, sources: int
+) -> RootFacts:
+    topology = engine.topology
+    told = _stopped_by_host(engine, closed, root >> 2) if kind == "host" else QueueTally()
+    group = int(topology.device_group[root >> 2]) if kind == "host" else -1
+    port = group if kind == "host" else (root >> 2) // PRIORITIES
+    if kind == "egress":
+        group = int(topology.port_group[port])
+    state = engine.ports
+    active_ns = int(state[group, blame.P_GROUP_BINS_NS]) if group >= 0 else 0
+    speed = int(topology.port_speed_mbps[port]) if port >= 0 else 0
+    sent = int(state[port, blame.P_TX_BYTES]) if port >= 0 else 0
+    peer = int(topology.port_peer[port]) if port >= 0 else -1
+    faces = int(topology.port_device[peer]) if peer >= 0 else -1
+    members = topology.group_ports[topology.group_start[group] : topology.group_start[group + 1]] if group >= 0 else ()
+    return RootFacts(
+        kind=kind,
+        device=device,
+        port=port_name,
+        speed_mbps=speed,
+        faces_host=topology.devices[faces] if faces >= 0 and topology.is_host[faces] else "",
+        pcie=_pcie(engine, closed, root >> 2) if kind == "host" else (),
+        stopped_ns=told.pause_ns,
+        stopped_span_ns=max(0, told.last_ns - told.first_ns),
+        sent_ratio=sent * 8_000 / (speed * active_ns) if active_ns and speed else None,
+        ingress_ports=_ingress_ports(closed, root >> 2) if kind == "egress" else 0,
+        sources=sources,
+        max_mbps=int(state[port, blame.P_MAX_MBPS]) if port >= 0 else 0,
+        queued_windows=int(state[port, blame.P_QUEUED_BINS]) if port >= 0 else 0,
+        siblings=tuple(
+            Sibling(
+                f"{topology.devices[topology.ports[member][0]]}:{topology.ports[member][1]}",
+                int(topology.port_speed_mbps[member]),
+                int(state[member, blame.P_TX_BYTES]),
+            )
+            for member in members
+        ),
+        active_ns=active_ns,
+    )
+
+
+def _stopped_by_host(engine: Engine, closed: Closed, host: int) -> QueueTally:
+    """The tally of the queue that the host stopped for longest."""
+    topology = engine.topology
+    tallies = [
+        tally
+        for queue, tally in closed.ledger.queues.items()
+        if (peer := topology.port_peer[queue // PRIORITIES]) >= 0 and topology.port_device[peer] == host
+    ]
+    return max(tallies, key=lambda tally: (tally.pause_ns, tally.first_ns), default=QueueTally())
+
+
+def _pcie(engine: Engine, closed: Closed, host: int) -> tuple[tuple[int, int, int], ...]:
+    """Per kind of PCIe measure, the least value in force during the cascade relative to its maximum."""
+    worst: dict[int, tuple[int, int]] = {}
+    in_force: dict[tuple[int, str], tuple[int, int]] = {}
+    readings = engine.pcie.get(host, [])
+    for reading in readings:
+        if reading.time_ns <= closed.start_ns:
+            in_force[reading.kind, reading.port] = (reading.now, reading.at_most)
+    during = [(r.kind, (r.now, r.at_most)) for r in readings if closed.start_ns < r.time_ns <= closed.end_ns]
+    for kind, (now, at_most) in [*((kind, pair) for (kind, _), pair in in_force.items()), *during]:
+        if now == kinds.UNKNOWN or at_most in (kinds.UNKNOWN, 0):
+            continue
+        if kind not in worst or now * worst[kind][1] < worst[kind][0] * at_most:
+            worst[kind] = (now, at_most)
+    return tuple((kind, now, at_most) for kind, (now, at_most) in sorted(worst.items()))
+
+
+def _ingress_ports(closed: Closed, egress: int) -> int:
+    """Ports of the root's device that were stopped because of the root egress."""
+    edges = closed.ledger.edges
+    total: dict[int, int] = {}
+    for (told, _), edge in edges.items():
+        total[told] = total.get(told, 0) + edge.ppm
+    return sum(
+        1 for (told, cause), edge in edges.items() if cause == egress and edge.ppm * PPM >= LINK_PPM * total[told]
+    )
+
+
+def _contributors(engine: Engine, closed: Closed, flows: dict[int, Flow], root: int) -> tuple[Contributor, ...]:
+    counted = {flow: amount for (of, flow), amount in closed.ledger.flow_bytes.items() if of == root}
+    estimated = not counted
+    if estimated:
+        counted = {
+            number: max(flow.size_bytes, 0)
+            for number, flow in flows.items()
+            if flow.valid_from_ns <= closed.end_ns and _passes(engine, flow, root)
+        }
+    total = sum(counted.values())
+    found = []
+    for number, amount in counted.items():
+        known = flows.get(number)
+        found.append(
+            Contributor(
+                flow=f"{number:016x}",
+                name=known.name if known else "",
+                src_device=known.src_device if known else "",
+                dst_device=known.dst_device if known else "",
+                bytes=amount,
+                share_ppm=amount * PPM // total if total else 0,
+                estimated=estimated,
+            )
+        )
+    return tuple(sorted(found, key=lambda flow: (-flow.bytes, flow.flow)))
+
+
+def _passes(engine: Engine, flow: Flow, root: int) -> bool:
+    """Whether the flow's known path leaves by the root egress, or ends at the root host."""
+    if root & 3 == blame.ROOT_HOST:
+        return flow.dst_device == engine.topology.devices[root >> 2]
+    if root & 3 != blame.ROOT_EGRESS:
+        return False
+    device, port, _ = engine.topology.queue_name(root >> 2)
+    return any(hop.device == device and hop.out_port == port for hop in flow.path)
+
+
+def _causes(closed: Closed) -> dict[int, list[int]]:
+    """Of each told queue, the stopped queues of its pauser that passed the stop on, in order of index."""
+    total: dict[int, int] = {}
+    for (told, _), edge in closed.ledger.edges.items():
+        total[told] = total.get(told, 0) + edge.ppm
+    causes: dict[int, list[int]] = {}
+    for (told, egress), edge in sorted(closed.ledger.edges.items()):
+        if edge.passed_ppm * PPM >= LINK_PPM * total[told]:
+            causes.setdefault(told, []).append(egress)
+    return causes
+
+
+def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int) -> list[PausedQueue]:
+    topology = engine.topology
+    causes = _causes(closed)
+    depth = {queue: 1 for queue in closed.ledger.queues if queue not in causes}
+    frontier = sorted(depth)
+    level = 1
+    while frontier:
+        level += 1
+        frontier = [
+            queue
+            for queue, parents in sorted(causes.items())
+            if queue not in depth and any(depth.get(parent, level) < level for parent in parents)
+        ]
+        depth.update((queue, level) for queue in frontier)
+    listed = []
+    for queue, tally in closed.ledger.queues.items():
+        device, port, priority = topology.queue_name(queue)
+        peer = int(topology.port_peer[queue // PRIORITIES])
+        by_device, by_port = ("", "") if peer < 0 else (topology.devices[topology.ports[peer][0]], topology.ports[peer][1])
+        caused_by = sorted(":".join(topology.queue_name(cause)[:2]) for cause in causes.get(queue, []))
+        listed.append(
+            PausedQueue(
+                device=device,
+                port=port,
+                priority=priority,
+                paused_by_device=by_device,
+                paused_by_port=by_port,
+                pauses=tally.pauses,
+                pause_ns=tally.pause_ns,
+                share_ppm=tally.pause_ns * PPM // pause_ns if pause_ns else 0,
+                depth=depth.get(queue, 1),
+                caused_by=tuple(caused_by),
+            )
+        )
+    return sorted(listed, key=lambda q: (-q.pause_ns, q.device, q.port, q.priority))
+
+
+def _edges(engine: Engine, closed: Closed) -> list[Edge]:
+    topology = engine.topology
+    merged: dict[tuple[str, str, str], int] = {}
+    for (told, egress), edge in closed.ledger.edges.items():
+        peer = int(topology.port_peer[told // PRIORITIES])
+        device, out_port, _ = topology.queue_name(egress)
+        key = (device, topology.ports[peer][1], out_port)
+        merged[key] = merged.get(key, 0) + edge.ppm
+    total = sum(merged.values())
+    edges = [Edge(*key, share_ppm=ppm * PPM // total) for key, ppm in merged.items() if total]
+    return sorted(edges, key=lambda edge: (-edge.share_ppm, edge.device, edge.ingress_port, edge.egress_port))
+
+
+def _confidence(
+    engine: Engine, closed: Closed, reporting: set[str], shares: dict[int, int], pause_ns: int
+) -> Confidence:
+    """time * coverage * evidence * margin (CASCADES.md), with losses and guessed ends taken off the time."""
+    topology = engine.topology
+    missing: list[str] = []
+    seen, covered, one_ended = 0, 0, set()
+    silent: set[str] = set()
+    for queue, tally in closed.ledger.queues.items():
+        peer = int(topology.port_peer[queue // PRIORITIES])
+        told = topology.queue_name(queue)[0]
+        pauser = int(topology.port_device[peer]) if peer >= 0 else -1
+        reports = int(engine.devices[pauser, blame.D_REPORTS]) if pauser >= 0 else 0
+        is_host = pauser >= 0 and bool(topology.is_host[pauser])
+        seen |= 0 if is_host else reports
+        if is_host or reports:
+            covered += tally.pause_ns
+        elif pauser >= 0:
+            silent.add(topology.devices[pauser])
+        one_ended |= {name for name in (told, topology.devices[pauser] if pauser >= 0 else told) if name not in reporting}
+    time = 0.9 if one_ended else 1.0
+    if one_ended:
+        missing.append(f"pauses as seen by {_some(one_ended)}")
+    pauses = sum(tally.pauses for tally in closed.ledger.queues.values())
+    lost = sum(_lost(engine, closed).values())
+    if lost:
+        time *= pauses / (pauses + lost)
+        missing.append(f"{lost} rows that were lost or ends that were guessed")
+    if silent:
+        missing.append(f"queue depth, ECN marks or bytes of {_some(silent)}")
+    switch_kinds = bin(seen).count("1")
+    host_roots = [root >> 2 for root, ppm in shares.items() if root & 3 == blame.ROOT_HOST and ppm >= ACCEPT_PPM]
+    host_known = any(engine.pcie.get(host) for host in host_roots)
+    if host_roots and not host_known:
+        missing.append(f"PCIe state of {_some({topology.devices[host] for host in host_roots})}")
+    # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
+    kinds_seen = 1 + switch_kinds + int(host_known) if switch_kinds else 1
+    evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
+    coverage = covered / pause_ns if pause_ns else 0.0
+    return Confidence(round(PPM * time * coverage * evidence * _margin(engine, shares)), tuple(missing))
+
+
+def _margin(engine: Engine, shares: dict[int, int]) -> float:
+    """1 - strongest rejected / weakest accepted root; egresses of one device to siblings count as one root."""
+    together: dict[tuple[str, int], int] = {}
+    for root, ppm in shares.items():
+        key = ("root", root)
+        if root & 3 == blame.ROOT_EGRESS:
+            key = ("group", int(engine.topology.port_group[(root >> 2) // PRIORITIES]))
+        if root != blame.ROOT_OTHER:
+            together[key] = together.get(key, 0) + ppm
+    accepted = [ppm for ppm in together.values() if ppm >= ACCEPT_PPM]
+    rejected = [ppm for ppm in together.values() if ppm < ACCEPT_PPM]
+    return 1.0 - max(rejected, default=0) / min(accepted) if accepted else 0.0
+
+
+def _severity(engine: Engine, closed: Closed, pause_ns: int) -> tuple[str, str]:
+    """How much it cost: the largest share of the cascade's time that a host port (else any port) was stopped."""
+    if pause_ns < HARMLESS_NS:
+        return "info", f"all stops together lasted {pause_ns / 1000:.1f} us"
+    topology = engine.topology
+    life_ns = max(closed.end_ns - closed.start_ns, LIFE_MIN_NS)
+    stopped = {
+        queue: min(1.0, tally.pause_ns / life_ns)
+        for queue, tally in closed.ledger.queues.items()
+    }
+    hosts = {queue: share for queue, share in stopped.items() if topology.is_host[topology.port_device[queue // PRIORITIES]]}
+    worst, share = max((hosts or stopped).items(), key=lambda pair: (pair[1], -int(topology.port_rank[pair[0] // PRIORITIES])))
+    device, port, _ = topology.queue_name(worst)
+    reason = f"{device}:{port} was stopped for {share:.1%} of {life_ns / 1e6:.2f} ms"
+    if share >= CRITICAL_SHARE:
+        return "critical", reason
+    return ("warning" if share >= WARNING_SHARE else "info"), reason
+
+
+def _lost(engine: Engine, closed: Closed) -> dict[str, int]:
+    """Losses that touch the cascade's time: rows that sources or the way here lost, and ends that were guessed."""
+    near = [
+        count
+        for time_ns, _, count in engine.losses
+        if closed.start_ns - blame.GAP_NS <= time_ns <= closed.end_ns + blame.GAP_NS
+    ]
+    return {
+        "rows_lost": sum(count for count in near if count > 0),
+        "streams_joined_late": sum(count == kinds.UNKNOWN for count in near),
+        "ends_guessed": 0 if closed.still_open else sum(tally.guessed for tally in closed.ledger.queues.values()),
+    }
+
+
+def _some(names: set[str]) -> str:
+    """Up to four names for people."""
+    listed = sorted(names)
+    more = f" and {len(listed) - 4} more" if len(listed) > 4 else ""
+    return ", ".join(listed[:4]) + more
