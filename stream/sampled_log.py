@@ -20,4 +20,4 @@ class SampledLog:
         if self._count <= FIRST:
             self._logger.warning(message, *arguments)
         elif self._count & (self._count - 1) == 0:
-            self._logger.warning(f"{message} (number %d of its sort)", *arguments, self._count)
+            self._logger.warning("%s (number %d of its sort)", message % arguments, self._count)

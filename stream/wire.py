@@ -154,6 +154,17 @@ def decode(topic: str, value: bytes, key: bytes | None = None) -> Batch:
     return Batch(stream, names.seq, names.mark_ns, names.ports, events, names.lost, names.texts)
 
 
+def check_rows(topic: str, events: Events, port_count: int) -> None:
+    """Raises WireError for rows that no reader of `topic` would take, so that a source hears of them at once."""
+    rows: npt.NDArray[Any] = events.view(_UNSIGNED)
+    if not len(events) or not _suspicious(topic, rows, port_count):
+        return
+    unknown = _FLAWS[topic].take(events["kind"]) & _UNKNOWN_KIND != 0
+    for what, wrong in [("kind that does not exist", unknown), *_checks(topic, events, port_count)]:
+        if wrong.any():
+            raise WireError(f"row {int(wrong.argmax())} has a {what}")
+
+
 def _decode_names(topic: str, packed: bytes) -> Names:
     try:
         names = _decoder.decode(packed)
