@@ -210,12 +210,11 @@ def _bins(table: TraceTable, period_ns: int) -> tuple[Ints, Ints]:
 
 
 def _counters(table: TraceTable, ports: Ports, period_ns: int, queues: bool) -> Counters:
-    def measure(column: str, wanted: bool = True) -> Ints | None:
-        return table.ints(column, empty=UNKNOWN) if wanted and table.has(column) else None
+    def pause(column: str) -> Ints:
+        return table.ints(column, empty=UNKNOWN) if table.has(column) else np.full(table.count, UNKNOWN, np.int64)
 
-    def zeros_if_absent(column: str) -> Ints:
-        counts = measure(column)
-        return np.zeros(table.count, np.int64) if counts is None else counts
+    def queue(column: str) -> Ints | None:
+        return table.ints(column, empty=UNKNOWN) if queues and table.has(column) else None
 
     end_ns, span_ns = _bins(table, period_ns)
     return Counters(
@@ -223,14 +222,14 @@ def _counters(table: TraceTable, ports: Ports, period_ns: int, queues: bool) -> 
         span_ns=span_ns,
         port=_ports_of(table, ports),
         priority=_priorities(table),
-        rx_paused_ns=zeros_if_absent("rx_paused_ns"),
-        rx_pause_frames=zeros_if_absent("rx_pause_frames"),
-        tx_pause_frames=zeros_if_absent("tx_pause_frames"),
-        q_max_bytes=measure("q_max_bytes", queues),
-        tx_bytes=measure("tx_bytes", queues),
-        rx_bytes=measure("rx_bytes", queues),
-        tx_ce_packets=measure("tx_ce_pkts", queues),
-        rx_ce_packets=measure("rx_ce_pkts", queues),
+        rx_paused_ns=pause("rx_paused_ns"),
+        rx_pause_frames=pause("rx_pause_frames"),
+        tx_pause_frames=pause("tx_pause_frames"),
+        q_max_bytes=queue("q_max_bytes"),
+        tx_bytes=queue("tx_bytes"),
+        rx_bytes=queue("rx_bytes"),
+        tx_ce_packets=queue("tx_ce_pkts"),
+        rx_ce_packets=queue("rx_ce_pkts"),
     )
 
 
