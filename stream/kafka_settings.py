@@ -40,10 +40,11 @@ class BrokerInfo(msgspec.Struct, frozen=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True):
-    """A cluster and the partition counts of its topics, by their full names."""
+    """A cluster, and how many partitions its topics have and how many replicas those, by their full names."""
 
     broker: BrokerInfo
     partitions: dict[str, int]
+    replication: dict[str, int]
 
 
 class KafkaClient(Protocol):
@@ -162,8 +163,15 @@ def look_through(
             continue
         last_error.clear()
         cluster_id = str(cluster.cluster_id or "")
-        partitions = {name: len(topic.partitions) for name, topic in cluster.topics.items() if topic.error is None}
-        return ClusterView(BrokerInfo(cluster_id, cluster_id.startswith(_EMBEDDED_CLUSTER_ID)), partitions)
+        found = {name: topic.partitions for name, topic in cluster.topics.items() if topic.error is None}
+        return ClusterView(
+            BrokerInfo(cluster_id, cluster_id.startswith(_EMBEDDED_CLUSTER_ID)),
+            {name: len(partitions) for name, partitions in found.items()},
+            {
+                name: min((len(p.replicas) for p in partitions.values()), default=0)
+                for name, partitions in found.items()
+            },
+        )
 
 
 def require_topics(settings: KafkaSettings, view: ClusterView, names: Iterable[str]) -> None:
