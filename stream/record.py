@@ -61,7 +61,9 @@ def c_header() -> str:
     ]
     lines += [f"    {c_type} {name}; /* {meaning} */" for name, _, c_type, meaning in FIELDS]
     lines += ["} __attribute__((packed, aligned(8)));", ""]
-    lines += [f"#define PAUSETRACE_SCHEMA_VERSION {SCHEMA_VERSION}", "#define PAUSETRACE_UNKNOWN INT64_MIN"]
+    lines += [f"#define PAUSETRACE_SCHEMA_VERSION {SCHEMA_VERSION}"]
+    # Spelled out, since a BPF program has no stdint.h.
+    lines += [f"#define PAUSETRACE_UNKNOWN (-{kinds.INT64_MAX}LL - 1)"]
     lines += [f"#define PAUSETRACE_KIND_{kind.name} {kind.code} /* {kind.meaning} */" for kind in kinds.KINDS]
     lines += [f"#define PAUSETRACE_SIDE_{name.upper()} {index}" for index, name in enumerate(kinds.SIDES)]
     lines += [f"#define PAUSETRACE_QUALITY_{name} {1 << bit}" for bit, name in enumerate(kinds.QUALITY_BITS)]

@@ -140,6 +140,8 @@ def decode(topic: str, value: bytes, key: bytes | None = None) -> Batch:
     expected = rows_start + count * record_bytes
     if len(value) != expected:
         raise WireError(f"a value of {len(value)} bytes whose header promises {expected}")
+    if any(value[names_end:rows_start]):
+        raise WireError("the names are not padded with zeros")
     names = _decode_names(topic, value[HEADER.size : names_end])
     stream = StreamKey(names.fabric, names.source, names.epoch, topic, names.device)
     if key is not None and key != f"{stream.fabric}/{stream.device}".encode():
@@ -211,7 +213,7 @@ def _examined(stream: StreamKey, names: Names, events: Events) -> Batch:
     kept = events[positions]
     for what, wrong in _checks(stream.topic, kept, len(names.ports)):
         if wrong.any():
-            raise WireError(f"row {positions[wrong.argmax()]} has a {what}")
+            raise WireError(f"row {positions[wrong.argmax()]}: {what}")
     skipped = len(events) - len(kept)
     if not skipped:
         return Batch(stream, names.seq, names.mark_ns, names.ports, events, names.lost, names.texts)
@@ -223,17 +225,17 @@ def _examined(stream: StreamKey, names: Names, events: Events) -> Batch:
 def _checks(topic: str, events: Events, port_count: int) -> list[tuple[str, npt.NDArray[np.bool_]]]:
     kind, priority, time, seen, span = (events[name] for name in ("kind", "priority", "time_ns", "seen_ns", "span_ns"))
     checks = [
-        ("kind that does not belong on its topic", _FLAWS[topic].take(kind) & _WRONG_TOPIC != 0),
-        ("device index beyond the names", events["device"] != 0),
-        ("port index beyond the names", events["port"] >= port_count),
-        ("priority that is not 0-7 or 255", (priority > 7) & (priority != kinds.NO_PRIORITY)),
-        ("side that is not 0-2", events["side"] > kinds.SIDE_TX),
-        ("time_ns out of range", (time < 0) | (time > MAX_TIME_NS)),
-        ("seen_ns out of range", (seen < 0) | (seen > MAX_TIME_NS)),
-        ("span_ns out of range", (span < 0) | (span > time)),
+        ("its kind does not belong on the topic", _FLAWS[topic].take(kind) & _WRONG_TOPIC != 0),
+        ("its device is beyond the names", events["device"] != 0),
+        ("its port is beyond the names", events["port"] >= port_count),
+        ("its priority is not 0-7 or 255", (priority > 7) & (priority != kinds.NO_PRIORITY)),
+        ("its side is not 0-2", events["side"] > kinds.SIDE_TX),
+        ("its time_ns is out of range", (time < 0) | (time > MAX_TIME_NS)),
+        ("its seen_ns is out of range", (seen < 0) | (seen > MAX_TIME_NS)),
+        ("its span_ns is out of range", (span < 0) | (span > time)),
     ]
     for measure in ("value", "extra"):
         number = events[measure]
         outside = (number < _LOW[measure].take(kind)) | (number > _HIGH[measure].take(kind))
-        checks.append((f"{measure} out of its kind's range", outside & (number != kinds.UNKNOWN)))
+        checks.append((f"its {measure} is out of the kind's range", outside & (number != kinds.UNKNOWN)))
     return checks
