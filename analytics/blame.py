@@ -57,9 +57,10 @@ Q_COLUMNS = 15
 # Columns of a device's state as a root.
 D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_REPORTS = range(4)
 D_COLUMNS = 4
-# Columns of a port's state; the first four belong to the sibling group that the port names.
-P_GROUP_OPEN, P_GROUP_LAST, P_GROUP_BINS_NS, P_GROUP_BIN_END, P_TX_BYTES, P_MAX_MBPS, P_QUEUED_BINS = range(7)
-P_COLUMNS = 7
+# Columns of a port's state; the GROUP ones belong to the sibling group that the port names.
+(P_GROUP_OPEN, P_GROUP_FIRST, P_GROUP_LAST, P_GROUP_BINS_NS, P_GROUP_BIN_END, P_TX_BYTES, P_INSIDE_BYTES, P_INSIDE_NS,
+ P_MAX_MBPS, P_QUEUED_BINS) = range(10)  # fmt: skip
+P_COLUMNS = 10
 # Columns of a cascade's slot.
 S_FIRST_NS, S_FIRST_QUEUE, S_OPEN, S_LAST_NS, S_PARENT = range(5)
 S_COLUMNS = 5
@@ -358,11 +359,11 @@ def _activate(
     if group < 0:
         return
     if step > 0 and ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] + GAP_NS < time_ns:
+        ports[group, P_GROUP_FIRST] = time_ns
         ports[group, P_GROUP_BINS_NS], ports[group, P_GROUP_BIN_END] = 0, NEVER
         for at in range(group_start[group], group_start[group + 1]):
-            ports[group_ports[at], P_TX_BYTES] = 0
-            ports[group_ports[at], P_MAX_MBPS] = 0
-            ports[group_ports[at], P_QUEUED_BINS] = 0
+            for column in range(P_TX_BYTES, P_COLUMNS):
+                ports[group_ports[at], column] = 0
     ports[group, P_GROUP_OPEN] += step
     ports[group, P_GROUP_LAST] = time_ns
 
@@ -520,6 +521,9 @@ def _take_bytes(row: Ints, queues: Ints, ports: Ints, port_group: Ints) -> None:
     if row[ROW_AMOUNT] == 0 or (ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] < begin):
         return
     ports[port, P_TX_BYTES] += row[ROW_AMOUNT]
+    if begin >= ports[group, P_GROUP_FIRST] and ports[group, P_GROUP_OPEN] > 0:
+        ports[port, P_INSIDE_BYTES] += row[ROW_AMOUNT]
+        ports[port, P_INSIDE_NS] += end - begin
     if end > ports[group, P_GROUP_BIN_END]:
         ports[group, P_GROUP_BINS_NS] += end - max(begin, ports[group, P_GROUP_BIN_END])
         ports[group, P_GROUP_BIN_END] = end

@@ -42,7 +42,7 @@ class RootFacts:
     stopped_span_ns: int
     """Of the egress that the root host stops: stopped time, and from its first stop to the end of its last."""
     sent_ratio: float | None
-    """What that egress (or the root egress itself) sent of what it could while the root was active."""
+    """Of what it could, what that egress (or the root egress itself) sent in the windows inside the stops' span."""
     ingress_ports: int
     """Ingress ports that were stopped because of the root egress."""
     sources: int
@@ -65,6 +65,8 @@ STORM_MIN_NS = 200_000
 """Below this a single pause covers its own span and says nothing."""
 STORM_SENT_RATIO = 0.1
 DEGRADED_RATIO = 0.8
+DEGRADED_WINDOWS = 3
+"""In one or two windows a queue may have been short of packets for most of the time."""
 COLLISION_SKEW = 1.5
 COLLISION_MEAN = 0.7
 INCAST_SOURCES = 3
@@ -129,7 +131,7 @@ def link_degraded(root: RootFacts) -> Evidence | None:
 
     Rule: its highest rate while queued and not stopped is < .8 of nominal. Source: CASCADES root class 4.
     """
-    if root.kind != "egress" or root.faces_host or not root.queued_windows or not root.speed_mbps:
+    if root.kind != "egress" or root.faces_host or root.queued_windows < DEGRADED_WINDOWS or not root.speed_mbps:
         return None
     if root.max_mbps >= DEGRADED_RATIO * root.speed_mbps:
         return None

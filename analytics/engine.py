@@ -173,7 +173,7 @@ class Engine:
             self.shares = np.concatenate((self.shares, np.zeros((queues, blame.MAX_ROOTS))))
             grown = blame.new_state(
                 len(self.topology.ports) - len(self.ports), blame.P_COLUMNS,
-                c1=blame.NEVER, c3=blame.NEVER,
+                c2=blame.NEVER, c4=blame.NEVER,
             )  # fmt: skip
             self.ports = np.concatenate((self.ports, grown))
         devices = len(self.topology.devices) - len(self.devices)

@@ -137,14 +137,17 @@ class Topology:
         return distance
 
     def _sibling_groups(self, device_count: int) -> None:
-        """Siblings of an uplink leave the same device for the same tier; of a downlink, reach the same device from it."""
+        """Siblings of an uplink leave one device for one tier, those of a downlink reach one device from one tier.
+
+        A link within a tier and a link to a host has none.
+        """
         keys: dict[tuple[Any, ...], list[int]] = {}
         for port in range(len(self.ports)):
             peer = self.port_peer[port]
             key: tuple[Any, ...] = ("alone", port)
             if peer >= 0:
                 here, there = int(self.port_device[port]), int(self.port_device[peer])
-                if not self.is_host[here] and not self.is_host[there]:
+                if not self.is_host[here] and not self.is_host[there] and self.tier[here] != self.tier[there]:
                     down = self.tier[there] < self.tier[here]
                     key = ("down", there, int(self.tier[here])) if down else ("up", here, int(self.tier[there]))
             keys.setdefault(key, []).append(port)

@@ -109,7 +109,8 @@ def _root_facts(
     state = engine.ports
     active_ns = int(state[group, blame.P_GROUP_BINS_NS]) if group >= 0 else 0
     speed = int(topology.port_speed_mbps[port]) if port >= 0 else 0
-    sent = int(state[port, blame.P_TX_BYTES]) if port >= 0 else 0
+    inside_ns = int(state[port, blame.P_INSIDE_NS]) if port >= 0 else 0
+    inside_bytes = int(state[port, blame.P_INSIDE_BYTES]) if port >= 0 else 0
     peer = int(topology.port_peer[port]) if port >= 0 else -1
     faces = int(topology.port_device[peer]) if peer >= 0 else -1
     members = topology.group_ports[topology.group_start[group] : topology.group_start[group + 1]] if group >= 0 else ()
@@ -122,7 +123,7 @@ def _root_facts(
         pcie=_pcie(engine, closed, root >> 2) if kind == "host" else (),
         stopped_ns=told.pause_ns,
         stopped_span_ns=max(0, told.last_ns - told.first_ns),
-        sent_ratio=sent * 8_000 / (speed * active_ns) if active_ns and speed else None,
+        sent_ratio=inside_bytes * 8_000 / (speed * inside_ns) if inside_ns and speed else None,
         ingress_ports=_ingress_ports(closed, root >> 2) if kind == "egress" else 0,
         sources=sources,
         max_mbps=int(state[port, blame.P_MAX_MBPS]) if port >= 0 else 0,
@@ -334,17 +335,16 @@ def _margin(engine: Engine, shares: dict[int, int]) -> float:
 
 
 def _severity(engine: Engine, closed: Closed, pause_ns: int) -> tuple[str, str]:
-    """How much it cost: the largest share of the cascade's time that a host port (else any port) was stopped."""
+    """How much it cost: the largest share of the cascade's time that a queue was stopped, and so all flows in it."""
     if pause_ns < HARMLESS_NS:
         return "info", f"all stops together lasted {pause_ns / 1000:.1f} us"
     topology = engine.topology
     life_ns = max(closed.end_ns - closed.start_ns, LIFE_MIN_NS)
-    stopped = {
-        queue: min(1.0, tally.pause_ns / life_ns)
-        for queue, tally in closed.ledger.queues.items()
-    }
-    hosts = {queue: share for queue, share in stopped.items() if topology.is_host[topology.port_device[queue // PRIORITIES]]}
-    worst, share = max((hosts or stopped).items(), key=lambda pair: (pair[1], -int(topology.port_rank[pair[0] // PRIORITIES])))
+    worst, tally = max(
+        closed.ledger.queues.items(),
+        key=lambda pair: (pair[1].pause_ns, -int(topology.port_rank[pair[0] // PRIORITIES]), -pair[0]),
+    )
+    share = min(1.0, tally.pause_ns / life_ns)
     device, port, _ = topology.queue_name(worst)
     reason = f"{device}:{port} was stopped for {share:.1%} of {life_ns / 1e6:.2f} ms"
     if share >= CRITICAL_SHARE:
