@@ -1,4 +1,35 @@
 """The roof: the command line, configuration, and the public library API of Pausetrace.
 
-It ties the rooms below it together; nothing in those rooms imports it.
+It ties the rooms below it together; nothing in those rooms imports it. The public names are imported when first used,
+so that `import pausetrace` costs nothing:
+
+    for columns in pausetrace.subscribe("pfc", bootstrap_servers="localhost:9092"):
+        print(columns.device, columns.measure("paused_ns"))
 """
+
+# typing.TYPE_CHECKING without the import of typing, which costs as much as the rest of Python's start.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from pausetrace.columns import Columns
+    from pausetrace.subscribe import cascades, subscribe
+    from stream.cascade import Cascade
+    from stream.errors import PausetraceError
+
+__all__ = ["Cascade", "Columns", "PausetraceError", "cascades", "subscribe"]
+
+_HOME = {
+    "Cascade": "stream.cascade",
+    "Columns": "pausetrace.columns",
+    "PausetraceError": "stream.errors",
+    "cascades": "pausetrace.subscribe",
+    "subscribe": "pausetrace.subscribe",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'pausetrace' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

@@ -68,16 +68,21 @@ _NUMBERS = 30
 """Columns for share, pause time and count."""
 
 
+def glyphs_of(console: Console) -> Glyphs:
+    """What the console's encoding can show."""
+    return LINES if console.encoding.lower().startswith("utf") else ASCII
+
+
 def cascade_picture(cascade: Cascade, console: Console, local: bool = False) -> RenderableType:
     """The picture of one cascade, as wide as the console."""
-    glyphs = LINES if console.encoding.lower().startswith("utf") else ASCII
+    glyphs = glyphs_of(console)
     width = min(console.width, MAX_WIDTH)
     if cascade.merged_into:
         return Text(f" cascade {printable(cascade.id)} is part of {printable(cascade.merged_into)}", style="dim")
     trees = build_trees(cascade)
     lines = [*_head(cascade, trees, glyphs, width), Text("")]
     lines += _body(cascade, trees, glyphs, width)
-    lines += _foot(cascade, glyphs, local)
+    lines += _foot(cascade, glyphs, width, local)
     return Group(*lines)
 
 
@@ -237,11 +242,13 @@ def _reasons(tree: Tree, root: Root, glyphs: Glyphs) -> Iterator[tuple[str, str]
 
 def _contributor(flow: Contributor, glyphs: Glyphs) -> str:
     name = printable(flow.name or flow.flow)
+    name = name if name.startswith("flow") else f"flow {name}"
     ends = f"{printable(flow.src_device)} {glyphs.arrow} {printable(flow.dst_device)}"
-    return f"{name}  {ends}  {bytes_text(flow.bytes)}, {share_text(flow.share_ppm)}"
+    estimated = ", estimated" if flow.estimated else ""
+    return f"{name}  {ends}  {bytes_text(flow.bytes)}, {share_text(flow.share_ppm)}{estimated}"
 
 
-def _foot(cascade: Cascade, glyphs: Glyphs, local: bool) -> Iterator[Text]:
+def _foot(cascade: Cascade, glyphs: Glyphs, width: int, local: bool) -> Iterator[Text]:
     losses = ", ".join(f"{count:,} {printable(what)}" for what, count in cascade.losses.items() if count)
     if losses:
         yield Text(f" Counted on the way: {losses}", style="yellow")
@@ -250,9 +257,16 @@ def _foot(cascade: Cascade, glyphs: Glyphs, local: bool) -> Iterator[Text]:
     revision = "final" if cascade.revision == FINAL else f"revision {cascade.revision}, not final"
     parts = (
         f"cascade {printable(cascade.id)}", revision, MODES.get(cascade.mode, printable(cascade.mode)),
-        f"fabric {printable(cascade.fabric)}", f"from {time_text(cascade.start_ns, local)}",
+        f"fabric {printable(cascade.fabric)}", time_text(cascade.start_ns, local),
     )  # fmt: skip
-    yield Text(" " + f" {glyphs.dot} ".join(parts), style="dim")
+    line = f" {parts[0]}"
+    for part in parts[1:]:
+        if len(line) + len(part) + 3 > width:
+            yield from _wrapped(Text(line, style="dim"), "  ", width)
+            line = f" {part}"
+        else:
+            line += f" {glyphs.dot} {part}"
+    yield from _wrapped(Text(line, style="dim"), "  ", width)
     yield Text("")
 
 

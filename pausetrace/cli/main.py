@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pausetrace.cli import config, schema
+from pausetrace.cli import config, observe, schema, topics, traces
 from pausetrace.cli.options import HelpFormatter
 from stream.errors import EXIT_INTERRUPTED, EXIT_USAGE, MissingDependencyError, PausetraceError
 
-GROUPS = (config, schema)
+GROUPS = (traces, observe, topics, schema, config)
 """One file a group of verbs; each has `register`."""
 
 EXTRAS = {"numba": "analytics", "llvmlite": "analytics", "grpc": "collectors", "pygnmi": "collectors"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pausetrace.config import Loaded
     from stream.kafka_settings import KafkaSettings
@@ -92,9 +92,6 @@ def load_config(args: argparse.Namespace) -> Loaded:
 
 def kafka_settings(args: argparse.Namespace) -> KafkaSettings:
     """Where Kafka is, for a verb with Kafka options; raises ConfigError."""
-    from stream.kafka_settings import KafkaSettings
+    from pausetrace.subscribe import settings_of
 
-    kafka = load_config(args).config.kafka
-    # librdkafka reads text, and its booleans are lower-case words.
-    texts = {key: str(v).lower() if isinstance(v, bool) else str(v) for key, v in kafka.librdkafka.items()}
-    return KafkaSettings(kafka.bootstrap_servers, kafka.prefix, texts)
+    return settings_of(load_config(args).config.kafka)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from pausetrace.cli.options import add_group, add_verb
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pausetrace.cli.options import Verbs
 

@@ -1,0 +1,27 @@
+"""The whole analysis of a trace without Kafka: the same steps that workers run, over a folder's items."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import NamedTuple
+
+from analytics.offline import final_cascades
+from simulation.trace import read_trace
+from simulation.trace_items import trace_items
+from simulation.trace_rows import trace_streams
+from stream.cascade import Cascade
+
+
+class Analysis(NamedTuple):
+    """The final cascades, and what the reader of the trace left out."""
+
+    cascades: tuple[Cascade, ...]
+    notes: tuple[str, ...]
+
+
+def analyze_trace(path: Path, without: AbstractSet[str], start_ns: int = 0) -> Analysis:
+    """The final cascades of a trace folder, its times counted from start_ns; `without` names evidence to withhold."""
+    trace = read_trace(path, without)
+    streams = trace_streams(trace, trace.name, "trace", "analyze", start_ns)
+    return Analysis(tuple(final_cascades(trace_items(streams))), trace.notes)

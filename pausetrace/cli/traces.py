@@ -1,0 +1,140 @@
+"""`pausetrace analyze`, `evaluate` and `import`: traces in folders, explained, scored or published."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pausetrace.cli.options import add_group, add_kafka_options, add_output_option, add_verb, kafka_settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pausetrace.cli.options import Verbs
+
+WITHOUT_HELP = "evidence to withhold: flows, queues or both (flows,queues)"
+
+
+def register(verbs: Verbs) -> None:
+    """Adds the verbs."""
+    analyze = add_verb(
+        verbs, "analyze", "say what happened in a trace", run_analyze,
+        "Reads a trace folder (docs/trace-format.md) and says who paused whom, where it began and why. Needs no Kafka.",
+    )  # fmt: skip
+    analyze.add_argument("path", metavar="PATH", help="the folder")
+    add_output_option(analyze, "table", "json", "jsonl")
+    analyze.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
+    analyze.add_argument("--all", action="store_true", help="draw harmless cascades too")
+    evaluate = add_verb(
+        verbs, "evaluate", "score the analysis against traces of known truth", run_evaluate,
+        "Analyzes traces whose truth is known (docs/evaluation.md) and scores what was said.",
+    )  # fmt: skip
+    evaluate.add_argument("paths", metavar="DIR", nargs="+", help="a trace folder with truth.json, or a folder of such")
+    add_output_option(evaluate, "table", "json")
+    evaluate.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
+    group = add_group(verbs, "import", "publish what a trace holds")
+    csv = add_verb(
+        group, "csv", "publish a trace folder to Kafka", run_import_csv,
+        "Publishes a trace folder (docs/trace-format.md) as the probes and collectors of its fabric would have.",
+    )  # fmt: skip
+    csv.add_argument("path", metavar="DIR", help="the folder")
+    csv.add_argument(
+        "--time", metavar="WHEN", default="now",
+        help="when the trace begins: now (default), keep (its own times), or a time like 2026-11-30T22:10:00Z",
+    )  # fmt: skip
+    csv.add_argument("--fabric", metavar="NAME", help="the fabric's name (default: the folder's)")
+    csv.add_argument("--pace", metavar="SECONDS", type=float, default=0.0, help="spread it over so many seconds")
+    csv.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
+    add_kafka_options(csv)
+
+
+def run_analyze(args: argparse.Namespace) -> int:
+    """Analyzes one folder."""
+    from pathlib import Path
+
+    from pausetrace.analysis import analyze_trace
+
+    analysis = analyze_trace(Path(args.path), _without(args.without))
+    for note in analysis.notes:
+        print(f"pausetrace: note: {note}", file=sys.stderr)
+    if args.output == "table":
+        from pausetrace.report import print_report
+        from pausetrace.terminal import make_console
+
+        print_report(analysis.cascades, make_console(sys.stdout), args.all)
+        return 0
+    from pausetrace.report import worst_first
+    from stream.messages import encode
+
+    values = [encode(cascade).value.decode() for cascade in worst_first(analysis.cascades)]
+    if args.output == "jsonl":
+        sys.stdout.writelines(f"{value}\n" for value in values)
+    else:
+        sys.stdout.write(f"[{','.join(values)}]\n")
+    return 0
+
+
+def run_evaluate(args: argparse.Namespace) -> int:
+    """Scores the analysis."""
+    from pathlib import Path
+
+    from analytics.offline import final_cascades
+    from pausetrace.evaluate import evaluate
+
+    def progress(name: str) -> None:
+        print(f"evaluate: {name}", file=sys.stderr)
+
+    # The classes of deadlocks do not exist yet, so their measures say nothing.
+    report = evaluate(
+        [Path(path) for path in args.paths], _without(args.without), final_cascades, deadlocks_known=False,
+        progress=progress,
+    )  # fmt: skip
+    if args.output == "json":
+        import msgspec
+
+        sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+        return 0
+    from pausetrace.evaluation_table import print_evaluation
+    from pausetrace.terminal import make_console
+
+    print_evaluation(report, make_console(sys.stdout))
+    return 0
+
+
+def run_import_csv(args: argparse.Namespace) -> int:
+    """Publishes one folder."""
+    import time
+    from pathlib import Path
+
+    from pausetrace.importer import import_trace
+    from pausetrace.units import parse_time
+    from simulation.trace import read_trace
+    from stream.errors import ConfigError
+
+    if not 0 <= args.pace < float("inf"):
+        raise ConfigError(f"--pace {args.pace:g} is no number of seconds", "leave it out to publish at full speed")
+    settings = kafka_settings(args)
+    trace = read_trace(Path(args.path), _without(args.without))
+    for note in trace.notes:
+        print(f"pausetrace: note: {note}", file=sys.stderr)
+    if args.time == "now":
+        start_ns = time.time_ns()
+    elif args.time == "keep":
+        start_ns = 0
+    else:
+        try:
+            start_ns = parse_time(args.time)
+        except ValueError as err:
+            raise ConfigError(
+                f"--time {args.time}: {err}", "give now, keep or a time like 2026-11-30T22:10:00Z"
+            ) from err
+    done = import_trace(trace, settings, args.fabric or trace.name, start_ns, args.pace)
+    print(
+        f"pausetrace: published {done.rows:,} rows and {done.facts:,} facts of {done.streams:,} streams, "
+        f"fabric {done.fabric}, epoch {done.epoch}",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _without(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(",") if part.strip())

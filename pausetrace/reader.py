@@ -1,0 +1,84 @@
+"""Reads topics for people and programs: decodes every value, counts and skips what does not decode.
+
+In: Kafka. Out: items with their place. Dead letters are the workers' business; nothing is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+
+from stream.errors import WireError
+from stream.kafka_settings import KafkaSettings
+from stream.messages import Item, decode
+from stream.offset_gaps import PartitionId
+from stream.sampled_log import SampledLog
+from stream.subscriber import WAIT_S, Received, Subscriber
+
+_log = logging.getLogger(__name__)
+
+UNDECODED = ("health", "deadletter")
+"""JSON topics that no step reads: their values are handed on as they are."""
+
+Start = Literal["earliest", "latest"]
+
+
+class Read(NamedTuple):
+    """A message and the item in it; None for a topic in UNDECODED."""
+
+    received: Received
+    item: Item | None
+
+
+class Reader:
+    """Reads all partitions of topics; `counters` has bad_values and what the subscriber counts."""
+
+    def __init__(self, settings: KafkaSettings, topics: Sequence[str], start: Start = "latest") -> None:
+        self._subscriber = Subscriber(settings, topics, start=start)
+        self._bad_log = SampledLog(_log)
+        self._counts: Counter[str] = Counter(bad_values=0)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What was read, and what went wrong."""
+        return {**self._subscriber.counters, **self._counts}
+
+    def read(self, wait_s: float = WAIT_S) -> list[Read]:
+        """What has come; waits at most so long."""
+        read = []
+        for received in self._subscriber.consume(wait_s=wait_s):
+            if received.value is None:
+                continue  # a tombstone: an older version that compaction may remove
+            try:
+                undecoded = received.topic in UNDECODED
+                item = None if undecoded else decode(received.topic, received.key, received.value)
+            except WireError as err:
+                self._counts["bad_values"] += 1
+                self._bad_log.warning("%s: %s", received.place, err)
+                continue
+            read.append(Read(received, item))
+        self._subscriber.take_gaps()  # the subscriber has counted and logged them
+        return read
+
+    def end(self) -> dict[PartitionId, tuple[int, int]]:
+        """Where the topics end now, for `has_reached`."""
+        return self._subscriber.watermarks()
+
+    def has_reached(self, end: dict[PartitionId, tuple[int, int]]) -> bool:
+        """Whether everything up to there has been read."""
+        return self._subscriber.has_read(end)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._subscriber.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,54 @@
+"""Several cascades for people: the worst one first, each as its picture, and the harmless ones a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from pausetrace.cascade_tree import place_name
+from pausetrace.class_names import SEVERITY_STYLES, class_name
+from pausetrace.plain_text import printable
+from pausetrace.render import cascade_picture, glyphs_of
+from stream.cascade import Cascade
+
+_RANK = {"critical": 0, "warning": 1}
+
+
+def worst_first(cascades: Sequence[Cascade]) -> list[Cascade]:
+    """By severity, then by pause time."""
+    return sorted(cascades, key=lambda c: (_RANK.get(c.severity, 2), -c.pause_ns, c.start_ns, c.id))
+
+
+def print_report(cascades: Sequence[Cascade], console: Console, whole: bool = False, local: bool = False) -> None:
+    """Prints the cascades; `whole` draws the harmless ones too."""
+    ordered = worst_first([cascade for cascade in cascades if cascade.merged_into is None])
+    if not ordered:
+        console.print(Text(" No cascade: no queue was stopped by another."))
+        return
+    drawn = [cascade for cascade in ordered if whole or cascade.severity != "info"]
+    if not drawn:
+        drawn = ordered[:1]
+    for cascade in drawn:
+        console.print(cascade_picture(cascade, console, local))
+    rest = [cascade for cascade in ordered if cascade not in drawn]
+    if rest:
+        plural = "s" if len(rest) > 1 else ""
+        console.print(Text(f" and {len(rest)} harmless cascade{plural} (all are drawn by --all):", style="dim"))
+        for cascade in rest:
+            console.print(cascade_line(cascade, console), no_wrap=True, overflow="ellipsis")
+        console.print()
+
+
+def cascade_line(cascade: Cascade, console: Console) -> Text:
+    """A cascade on one line."""
+    glyphs = glyphs_of(console)
+    root = max(cascade.roots, key=lambda root: root.share_ppm, default=None)
+    where = printable(place_name(root.device, root.port)) if root else "no root found"
+    name = class_name(root.root_class) if root else class_name("unclassified")
+    return Text.assemble(
+        " ", (f" {cascade.severity.upper()} ", SEVERITY_STYLES.get(cascade.severity, "reverse")),
+        f" {glyphs.duration(cascade.pause_ns):>8} of pause  ", (f"{where}  {name.title}", name.colour),
+        ("  suspects" if cascade.suspect_set else "", "yellow"), (f"  {printable(cascade.id)}", "dim"),
+    )  # fmt: skip
