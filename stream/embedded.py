@@ -68,6 +68,11 @@ class EmbeddedBroker:
         """Settings that reach this broker."""
         return KafkaSettings(self.bootstrap_servers, self._prefix)
 
+    @property
+    def pid(self) -> int:
+        """The broker's process; 0 if it does not run."""
+        return self._process.pid if self._process is not None else 0
+
     def start(self) -> None:
         """Starts the process and waits until it listens; raises BrokerError if it does not by the deadline."""
         command = [sys.executable, "-P", "-m", "stream.embedded", "--with-parent", "--prefix", self._prefix]

@@ -17,7 +17,7 @@ from stream.record import EVENT, MAX_TIME_NS, Events, empty_events
 
 CLOCK_LEAD_NS = 5_000_000_000
 """A time further than this ahead of when the row was read is a wrong clock."""
-ANY_PORT = "*"
+NO_PORT = "-"
 """Port name of a row that speaks of a device's whole stream (SOURCE_LOST)."""
 MAX_TEXT_CHARS = 256
 
@@ -207,7 +207,7 @@ class OutgoingStream:
         rows = empty_events(len(losses))
         rows["kind"] = kinds.SOURCE_LOST
         rows["quality"] = kinds.GAP
-        rows["port"] = self._ports.setdefault(ANY_PORT, len(self._ports))
+        rows["port"] = self._ports.setdefault(NO_PORT, len(self._ports))
         for row, (reason, loss) in zip(rows, losses.items(), strict=True):
             time_ns = min(max(loss.last_ns, self.mark_ns), MAX_TIME_NS)
             row["time_ns"] = row["seen_ns"] = time_ns

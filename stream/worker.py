@@ -1,0 +1,285 @@
+"""Runs a step over Kafka: reads its topics and the roster, hands items over in order, publishes what comes out.
+
+At least once: nothing is committed, a restarted worker reads from the earliest offset again. What cannot be read or
+processed becomes a dead letter, and the stream goes on.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Protocol, runtime_checkable
+
+from stream.batch import Batch, StreamKey
+from stream.dead_letters import DeadLetters
+from stream.errors import BrokerError, WireError
+from stream.facts import Device, Flow, Link, fact_stream
+from stream.isolation import CountingStep, IsolatedStep
+from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
+from stream.messages import Encoded, Item, decode, encode
+from stream.offset_gaps import PartitionId
+from stream.outbox import FLUSH_DEADLINE_S, HOLD_S, Outbox
+from stream.roster import SourceUp
+from stream.subscriber import WAIT_S, Received, Subscriber
+from stream.topics import BY_NAME
+
+MAX_MESSAGES = 500
+ROSTER_DEADLINE_S = 60.0
+_QUERY_S = 2.0
+_SILENCE_S = 5.0
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """A step whose streams may go to another instance."""
+
+    def forget(self, gone: Callable[[StreamKey], bool]) -> None:
+        """Drops the state of these streams."""
+        ...
+
+
+def to_stderr(sentence: str) -> None:
+    """What a worker says to people."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+class Worker:
+    """Runs `step` on `topics` (the control topic is always read as well) until `stop` is set.
+
+    With a group, the topics' partitions are shared with the group's other workers, and streams of partitions that go
+    to another one are forgotten: it reads them from the start. Without, all partitions are read.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        step: CountingStep,
+        *,
+        name: str,
+        topics: Sequence[str],
+        group: str | None = None,
+        stop: threading.Event | None = None,
+        say: Callable[[str], None] = to_stderr,
+        clock_ns: Callable[[], int] = time.time_ns,
+        on_outputs: Callable[[Sequence[Item]], None] | None = None,
+        deadline_s: float = CONNECT_DEADLINE_S,
+    ) -> None:
+        self.stop = stop or threading.Event()
+        self._name = name
+        self._say = say
+        self._on_outputs = on_outputs
+        self._guard = IsolatedStep(step)
+        self._announced: set[StreamKey] = set()
+        self._streams_on: defaultdict[PartitionId, set[StreamKey]] = defaultdict(set)
+        self._counters = {"items": 0, "outputs": 0, "tombstones": 0, "unreadable": 0, "poisoned": 0, "rebalances": 0}
+        self._trouble_since_s: float | None = None
+        self._trouble_told = False
+        self._outbox = Outbox(settings, deadline_s=deadline_s)
+        self._dead_letters = DeadLetters(name, self._send, clock_ns)
+        self._control = Subscriber(settings, ["control"], deadline_s=deadline_s)
+        self._data = Subscriber(
+            settings,
+            [topic for topic in topics if topic != "control"],
+            group=group,
+            on_revoked=self._revoked,
+            deadline_s=deadline_s,
+        )
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Everything counted: by the worker, by its readers and its outbox, and by the step."""
+        data, control = self._data.counters, self._control.counters
+        return {
+            **self._counters,
+            "dead_letters": self._dead_letters.count,
+            **{name: data[name] + control[name] for name in data},
+            **{f"outbox_{name}": count for name, count in self._outbox.counters.items()},
+            **{f"step_{name}": count for name, count in self._guard.step.counters.items()},
+        }
+
+    def run(self, *, until_caught_up: bool = False, deadline_s: float | None = None) -> None:
+        """Works until `stop` is set or, if wanted, until everything published so far has been processed.
+
+        Raises BrokerError if outputs cannot be delivered, or if the worker has not caught up by the deadline; without
+        `until_caught_up` the deadline just ends it.
+        """
+        self._say(
+            f"{self._name}: reads from the earliest offset; at least once: after a restart it reads everything again "
+            "and publishes the same results under the same identities"
+        )
+        end_s = None if deadline_s is None else time.monotonic() + deadline_s
+        while not self.stop.is_set():
+            busy = self._turn()
+            if until_caught_up and not busy and self._caught_up():
+                break
+            if end_s is not None and time.monotonic() >= end_s:
+                if until_caught_up:
+                    raise BrokerError(f"{self._name} did not catch up within {deadline_s:g} s")
+                break
+        self._outbox.flush(FLUSH_DEADLINE_S)
+        self._raise_failure()
+
+    def close(self) -> None:
+        """Leaves the group and closes the connections."""
+        self._data.close()
+        self._control.close()
+        self._outbox.close()
+
+    def _turn(self) -> bool:
+        """Reads, processes and publishes once; whether there was anything."""
+        received = self._data.consume(MAX_MESSAGES, WAIT_S)
+        self._mind_silence(bool(received))
+        read = self._decode(received)
+        told = self._decode(self._control.consume(MAX_MESSAGES, 0))
+        self._learn(told)
+        if not self._all_announced(read):
+            late = self._roster_up_to_now()
+            if late is None:
+                return True
+            told += late
+        self._report_gaps()
+        self._process(told + read)
+        self._outbox.poll()
+        self._raise_failure()
+        return bool(received or told)
+
+    def _decode(self, received: Sequence[Received]) -> list[tuple[Received, Item]]:
+        read = []
+        for message in received:
+            if message.value is None and BY_NAME[message.topic].compacted:
+                self._counters["tombstones"] += 1
+                continue
+            try:
+                item = decode(message.topic, message.key, message.value)
+            except WireError as err:
+                self._counters["unreadable"] += 1
+                self._dead_letters.message(message, str(err))
+                continue
+            stream = _stream_of(item)
+            if stream is not None:
+                self._streams_on[PartitionId(message.topic, message.partition)].add(stream)
+            read.append((message, item))
+        return read
+
+    def _learn(self, told: Sequence[tuple[Received, Item]]) -> None:
+        for _, item in told:
+            if isinstance(item, SourceUp):
+                self._announced.update(item.keys())
+
+    def _all_announced(self, read: Sequence[tuple[Received, Item]]) -> bool:
+        streams = {stream for _, item in read if (stream := _stream_of(item)) is not None}
+        return {_announced_as(stream) for stream in streams} <= self._announced
+
+    def _roster_up_to_now(self) -> list[tuple[Received, Item]] | None:
+        """The roster as it stands: a source tells of a stream before its first row, so it is there. None if stopped."""
+        end_s = time.monotonic() + ROSTER_DEADLINE_S
+        marks = None
+        told: list[tuple[Received, Item]] = []
+        while marks is None or not self._control.has_read(marks):
+            if self.stop.is_set():
+                return None
+            try:
+                marks = marks or self._control.watermarks(_QUERY_S)
+                told += self._decode(self._control.consume(MAX_MESSAGES))
+            except BrokerError:
+                if time.monotonic() >= end_s:
+                    raise
+                continue
+            if time.monotonic() >= end_s and not self._control.has_read(marks):
+                raise BrokerError(f"{self._name} could not read the roster within {ROSTER_DEADLINE_S:g} s")
+        self._learn(told)
+        return told
+
+    def _process(self, read: Sequence[tuple[Received, Item]]) -> None:
+        if not read:
+            return
+        # A stream that was not announced by now never will be: the step counts it, and we do not ask again.
+        self._announced.update(_announced_as(s) for _, item in read if (s := _stream_of(item)) is not None)
+        self._counters["items"] += len(read)
+        outputs, bad = self._guard.process([item for _, item in read])
+        for position, error in bad:
+            self._counters["poisoned"] += 1
+            self._dead_letters.message(read[position][0], f"{type(error).__name__}: {error}")
+        for output in outputs:
+            self._send(encode(output))
+        self._counters["outputs"] += len(outputs)
+        if outputs and self._on_outputs is not None:
+            self._on_outputs(outputs)
+
+    def _send(self, message: Encoded) -> None:
+        self._outbox.send_or_wait(message, HOLD_S)
+
+    def _raise_failure(self) -> None:
+        if failure := self._outbox.take_failure():
+            raise failure
+
+    def _report_gaps(self) -> None:
+        for gap in self._data.take_gaps() + self._control.take_gaps():
+            if gap.loss:
+                self._dead_letters.gap(gap)
+
+    def _revoked(self, partitions: list[PartitionId]) -> None:
+        self._counters["rebalances"] += 1
+        gone: set[StreamKey] = set()
+        for partition in partitions:
+            gone |= self._streams_on.pop(partition, set())
+        if isinstance(self._guard.step, Forgetful):
+            self._guard.step.forget(gone.__contains__)
+            self._guard.checkpoint()
+
+    def _caught_up(self) -> bool:
+        if not self._data.assigned:
+            return False
+        return all(reader.has_read(reader.watermarks()) for reader in (self._data, self._control))
+
+    def _mind_silence(self, heard: bool) -> None:
+        """Says once that Kafka does not answer, and once that it does again."""
+        trouble = "" if heard else self._data.trouble
+        now_s = time.monotonic()
+        if not trouble:
+            if self._trouble_told:
+                self._say(f"{self._name}: Kafka answers again")
+            self._trouble_since_s, self._trouble_told = None, False
+        elif self._trouble_since_s is None:
+            self._trouble_since_s = now_s
+        elif not self._trouble_told and now_s - self._trouble_since_s >= _SILENCE_S:
+            self._say(f"{self._name}: waits for Kafka: {trouble}")
+            self._trouble_told = True
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event for `Worker(stop=...)` that SIGINT and SIGTERM set instead of ending the process at once."""
+    stop = threading.Event()
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stream_of(item: Item) -> StreamKey | None:
+    if isinstance(item, Batch):
+        return item.stream
+    if isinstance(item, Device | Link | Flow):
+        return fact_stream(item)
+    return None
+
+
+def _announced_as(stream: StreamKey) -> StreamKey:
+    """The stream that the roster tells of: an episode stream `S|topic` comes from stream topic of source S."""
+    if stream.topic != "episode":
+        return stream
+    source, _, topic = stream.source.rpartition("|")
+    return stream._replace(source=source, topic=topic)
