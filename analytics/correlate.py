@@ -7,8 +7,9 @@ the input. A provisional revision is the same computation run ahead over what ha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -18,6 +19,7 @@ from analytics.detect import episode_stream
 from analytics.engine import Closed, Engine
 from analytics.topology import Ints
 from analytics.verdict import cascade
+from stream import messages, snapshot
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import FINAL, Cascade
 from stream.facts import Device, Fact, Flow, Link, fact_stream
@@ -26,7 +28,12 @@ from stream.record import EVENT, Events
 from stream.roster import SourceDown, SourceUp
 from stream.topics import FACTS, RAW
 
+VERSION = 1
 TICK_NS = 10_000_000
+MAX_UNANNOUNCED = 4_096
+"""Items held of one stream that the roster does not name yet."""
+MAX_ENDED = 100_000
+"""Streams remembered after their end, so that rows read again are known as duplicates; the oldest are forgotten."""
 
 
 @dataclass(slots=True)
@@ -40,6 +47,14 @@ class _Stream:
     def complete(self) -> bool:
         """Whether nothing is to be waited for any more."""
         return self.mark_ns == MARK_END or (self.last_seq is not None and self.next_seq > self.last_seq)
+
+
+@dataclass(slots=True)
+class _Provisional:
+    """A cascade as last published before it was final, and the told queue with which it began."""
+
+    said: Cascade
+    first_queue: int
 
 
 @dataclass(slots=True)
@@ -59,8 +74,7 @@ class _Fabric:
     waiting: list[tuple[Events, Ints]] = field(default_factory=list)
     facts: list[Device | Link] = field(default_factory=list)
     flows: dict[int, Flow] = field(default_factory=dict)
-    revisions: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    """Provisional cascades published: the last revision and what it said."""
+    provisional: dict[str, _Provisional] = field(default_factory=dict)
     changed: bool = False
 
 
@@ -96,6 +110,15 @@ class Correlate:
             if self._provisional and fabric.changed:
                 out += self._provisional_revisions(fabric)
         return out
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes."""
+        return snapshot.pack("correlate", VERSION, [_fabric_state(fabric) for fabric in self._fabrics.values()])
+
+    def restore(self, state: bytes) -> None:
+        """Continues from a snapshot."""
+        fabrics = [_fabric_of_state(each) for each in snapshot.unpack("correlate", VERSION, state)]
+        self._fabrics = {fabric.engine.fabric: fabric for fabric in fabrics}
 
     def _source_up(self, fabric: _Fabric, change: SourceUp) -> None:
         for key, told in zip(change.keys(), change.streams, strict=True):
@@ -134,7 +157,11 @@ class Correlate:
             return
         state = fabric.streams.get(key)
         if state is None:
-            fabric.unannounced.setdefault(key, []).append(item)
+            held = fabric.unannounced.setdefault(key, [])
+            if len(held) < MAX_UNANNOUNCED:
+                held.append(item)
+            else:
+                self.counters["items_of_unannounced_streams_dropped"] += 1
             return
         if isinstance(item, Batch):
             self._take_rows(fabric, state, item)
@@ -148,6 +175,8 @@ class Correlate:
         if state.complete():
             fabric.ended[key] = state.next_seq
             del fabric.streams[key]
+            if len(fabric.ended) > MAX_ENDED:
+                del fabric.ended[next(iter(fabric.ended))]
 
     def _take_rows(self, fabric: _Fabric, state: _Stream, batch: Batch) -> None:
         self.counters["unknown_kinds"] += batch.skipped
@@ -185,36 +214,39 @@ class Correlate:
         """Acts on all rows up to the last tick that every stream of the roster has passed."""
         least = min((stream.mark_ns for stream in fabric.streams.values()), default=MARK_END)
         tick_ns = least if least == MARK_END else least // TICK_NS * TICK_NS
-        if tick_ns <= fabric.settled_ns or (least == MARK_END and not fabric.waiting and not fabric.ended):
-            return []
-        if least == MARK_END and not fabric.ended:
+        if tick_ns <= fabric.settled_ns or (least == MARK_END and not fabric.ended):
             return []
         events, ports = _joined(fabric.waiting)
         due = events["time_ns"] < tick_ns
         fabric.waiting = [(events[~due], ports[~due])] if not due.all() else []
-        out = self._advance(fabric, fabric.engine, events[due], ports[due], tick_ns)
+        finals: list[Item] = []
+
+        def publish(closed: Closed) -> None:
+            final = cascade(fabric.engine, closed, fabric.flows, fabric.reporting, FINAL)
+            finals.append(final)
+            finals.extend(_ended_by(fabric, closed, final))
+
+        self._advance(fabric, fabric.engine, events[due], ports[due], tick_ns, publish)
         fabric.facts = [fact for fact in fabric.facts if fact.valid_from_ns >= tick_ns]
         # All streams are complete: what comes next begins a new life and may be at any time after the last row.
         fabric.settled_ns = tick_ns if least != MARK_END else fabric.newest_ns + 1
-        finals: list[Item] = []
-        for final in out:
-            finals += self._final(fabric, final)
         return finals
 
     def _advance(
-        self, fabric: _Fabric, engine: Engine, events: Events, ports: Ints, until_ns: int
-    ) -> list[Cascade]:
+        self,
+        fabric: _Fabric,
+        engine: Engine,
+        events: Events,
+        ports: Ints,
+        until_ns: int,
+        publish: Callable[[Closed], None],
+    ) -> None:
         """Feeds rows before until_ns to an engine, with the facts that become valid between them."""
-        out: list[Cascade] = []
         facts = sorted(
             (fact for fact in fabric.facts if fact.valid_from_ns < until_ns),
             key=lambda fact: (fact.valid_from_ns, isinstance(fact, Link), msgspec.json.encode(fact)),
         )
         keep_ns = blame.GAP_NS + fabric.horizon_ns
-
-        def publish(closed: Closed) -> None:
-            out.append(cascade(engine, closed, fabric.flows, fabric.reporting, FINAL))
-
         changes = sorted({fact.valid_from_ns for fact in facts if fact.valid_from_ns > engine.cursor_ns})
         for stop_ns in [*changes, until_ns]:
             for fact in facts:
@@ -226,30 +258,42 @@ class Correlate:
             events, ports = events[~due], ports[~due]
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - fabric.horizon_ns
             engine.advance(settled_ns, keep_ns, publish)
-        return out
-
-    def _final(self, fabric: _Fabric, final: Cascade) -> list[Item]:
-        """A final cascade, and the end of provisional ones that turned out to be parts of it."""
-        fabric.revisions.pop(final.id, None)
-        return [final]
 
     def _provisional_revisions(self, fabric: _Fabric) -> list[Item]:
-        """Numbered revisions of every cascade that is open or not settled and has changed since the last revision."""
+        """Numbered revisions of every cascade that is not final and has changed since its last revision."""
         fabric.changed = False
         ahead = fabric.engine.copy()
-        events, ports = _joined(fabric.waiting)
-        found = self._advance(fabric, ahead, events, ports, MARK_END)
-        found += [
-            cascade(ahead, closed, fabric.flows, fabric.reporting, 0) for closed in ahead.still_open(fabric.newest_ns)
-        ]
         out: list[Item] = []
-        for provisional in found:
-            said = msgspec.json.encode(msgspec.structs.replace(provisional, revision=0))
-            revision, before = fabric.revisions.get(provisional.id, (0, b""))
-            if said != before:
-                fabric.revisions[provisional.id] = (revision + 1, said)
-                out.append(msgspec.structs.replace(provisional, revision=revision + 1))
+
+        def publish(closed: Closed) -> None:
+            before = fabric.provisional.get(closed.id)
+            revision = before.said.revision if before is not None else 0
+            now = cascade(ahead, closed, fabric.flows, fabric.reporting, revision)
+            if before is not None and now == before.said:
+                return
+            now = msgspec.structs.replace(now, revision=int(revision) + 1)
+            fabric.provisional[closed.id] = _Provisional(now, int(ahead.slots[closed.slot, blame.S_FIRST_QUEUE]))
+            out.append(now)
+
+        events, ports = _joined(fabric.waiting)
+        self._advance(fabric, ahead, events, ports, MARK_END, publish)
+        for still_open in ahead.still_open(fabric.newest_ns):
+            publish(still_open)
         return out
+
+
+def _ended_by(fabric: _Fabric, closed: Closed, final: Cascade) -> list[Cascade]:
+    """The last revisions of provisional cascades that are part of a final one of another id."""
+    fabric.provisional.pop(final.id, None)
+    ended = []
+    for name, provisional in list(fabric.provisional.items()):
+        tally = closed.ledger.queues.get(provisional.first_queue)
+        inside = tally is not None and tally.first_ns <= provisional.said.start_ns <= tally.last_ns
+        if name in closed.ledger.former_ids or inside:
+            del fabric.provisional[name]
+            revision = int(provisional.said.revision) + 1
+            ended.append(msgspec.structs.replace(provisional.said, revision=revision, merged_into=final.id))
+    return ended
 
 
 def _input_stream(key: StreamKey) -> StreamKey | None:
@@ -267,3 +311,45 @@ def _joined(waiting: list[tuple[Events, Ints]]) -> tuple[Events, Ints]:
     if not waiting:
         return np.zeros(0, EVENT), np.zeros(0, np.int64)
     return np.concatenate([events for events, _ in waiting]), np.concatenate([ports for _, ports in waiting])
+
+
+def _fabric_state(fabric: _Fabric) -> dict[str, Any]:
+    events, ports = _joined(fabric.waiting)
+    return {
+        "fabric": fabric.engine.fabric,
+        "engine": fabric.engine.state(),
+        "streams": [[list(key), s.mark_ns, s.next_seq, s.last_seq] for key, s in fabric.streams.items()],
+        "ended": [[list(key), next_seq] for key, next_seq in fabric.ended.items()],
+        "unannounced": [[list(key), [list(messages.encode(item)) for item in items]]
+                        for key, items in fabric.unannounced.items()],
+        "reporting": sorted(fabric.reporting),
+        "times": [fabric.horizon_ns, fabric.settled_ns, fabric.newest_ns],
+        "waiting": [events.view(np.uint8), ports],
+        "facts": [list(messages.encode(fact)) for fact in fabric.facts],
+        "flows": [list(messages.encode(flow)) for flow in fabric.flows.values()],
+        "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in fabric.provisional.values()],
+        "changed": fabric.changed,
+    }  # fmt: skip
+
+
+def _fabric_of_state(state: dict[str, Any]) -> _Fabric:
+    fabric = _Fabric(Engine(state["fabric"]))
+    fabric.engine.load(state["engine"])
+    fabric.streams = {StreamKey(*key): _Stream(*rest) for key, *rest in state["streams"]}
+    fabric.ended = {StreamKey(*key): next_seq for key, next_seq in state["ended"]}
+    fabric.unannounced = {
+        StreamKey(*key): [cast("Batch | Fact", messages.decode(*message)) for message in items]
+        for key, items in state["unannounced"]
+    }
+    fabric.reporting = set(state["reporting"])
+    fabric.horizon_ns, fabric.settled_ns, fabric.newest_ns = state["times"]
+    events, ports = state["waiting"]
+    fabric.waiting = [(events.view(EVENT), ports)] if len(ports) else []
+    fabric.facts = [cast("Device | Link", messages.decode(*message)) for message in state["facts"]]
+    flows = [cast(Flow, messages.decode(*message)) for message in state["flows"]]
+    fabric.flows = {int(flow.flow, 16): flow for flow in flows}
+    for message, first_queue in state["provisional"]:
+        said = cast(Cascade, messages.decode(*message))
+        fabric.provisional[said.id] = _Provisional(said, first_queue)
+    fabric.changed = state["changed"]
+    return fabric

@@ -9,7 +9,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -150,6 +150,27 @@ class Engine:
             setattr(twin, name, getattr(self, name).copy())
         twin.free_slots = list(self.free_slots)
         return twin
+
+    def state(self) -> dict[str, Any]:
+        """Plain structures and arrays for a snapshot."""
+        state: dict[str, Any] = {name: getattr(self, name) for name in _STATE_ARRAYS}
+        return state | {
+            "topology": self.topology.state(), "ledgers": self.ledgers.state(), "cursor_ns": self.cursor_ns,
+            "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
+            "pcie": [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()],
+            "losses": [list(loss) for loss in self.losses],
+        }  # fmt: skip
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Continues from `state()`."""
+        for name in _STATE_ARRAYS:
+            setattr(self, name, state[name])
+        self.topology = Topology.of_state(state["topology"])
+        self.ledgers.load(state["ledgers"])
+        self.cursor_ns, self.next_expiry_ns = state["cursor_ns"], state["next_expiry_ns"]
+        self.free_slots, self._stale = state["free_slots"], state["stale"]
+        self.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in state["pcie"]}
+        self.losses = [(time_ns, device, count) for time_ns, device, count in state["losses"]]
 
     def cascade_id(self, slot: int) -> str:
         """The id of the cascade in a slot: a hash of the fabric and of its first pause's queue and start."""
@@ -355,6 +376,9 @@ class Engine:
     def _closed(self, slot: int, still_open: bool, end_ns: int) -> Closed:
         start_ns = int(self.slots[slot, blame.S_FIRST_NS])
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
+
+
+_STATE_ARRAYS = ("queues", "roots", "shares", "devices", "ports", "slots", "_rows", "_row_flows")
 
 
 def _forget(readings: list[PcieReading], before_ns: int) -> list[PcieReading]:

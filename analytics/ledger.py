@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +76,29 @@ class Ledgers:
 
     def __init__(self) -> None:
         self.by_slot: dict[int, Ledger] = {}
+
+    def state(self) -> list[Any]:
+        """Plain lists for a snapshot."""
+        return [
+            [slot, list(ledger.root_ns.items()),
+             [[queue, *dataclasses.astuple(tally)] for queue, tally in ledger.queues.items()],
+             [[*pair, edge.ppm, edge.passed_ppm] for pair, edge in ledger.edges.items()],
+             [[*key, amount] for key, amount in ledger.flow_bytes.items()], ledger.former_ids]
+            for slot, ledger in self.by_slot.items()
+        ]  # fmt: skip
+
+    def load(self, state: list[Any]) -> None:
+        """Continues from `state()`."""
+        self.by_slot = {
+            slot: Ledger(
+                {root: ns for root, ns in roots},
+                {queue: QueueTally(*tally) for queue, *tally in queues},
+                {(told, egress): EdgeTally(ppm, passed) for told, egress, ppm, passed in edges},
+                {(root, flow): amount for root, flow, amount in flows},
+                former_ids,
+            )
+            for slot, roots, queues, edges, flows, former_ids in state
+        }
 
     def open(self, slot: int) -> Ledger:
         """The ledger of a slot, made if new."""

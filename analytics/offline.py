@@ -13,5 +13,5 @@ from stream.messages import Item
 
 def final_cascades(items: Iterable[Item], batch_size: int = 1000) -> list[Cascade]:
     """The final cascades of a fabric whose sources have all gone down by the last item."""
-    made = run_steps(items, Detect(), Correlate(), batch_size)
+    made = run_steps(items, [Detect()], Correlate(), batch_size)
     return [item for item in made if isinstance(item, Cascade)]

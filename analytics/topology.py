@@ -74,6 +74,27 @@ class Topology:
         self._links[a] = (b, fact.speed_mbps, fact.delay_ns)
         self._links[b] = (a, fact.speed_mbps, fact.delay_ns)
 
+    def state(self) -> list[Any]:
+        """Plain lists for a snapshot."""
+        links = [[port, *link] for port, link in self._links.items()]
+        return [self.devices, [list(port) for port in self.ports], list(self._roles.items()), links,
+                list(self._speeds.items())]  # fmt: skip
+
+    @classmethod
+    def of_state(cls, state: list[Any]) -> Topology:
+        """The topology of a `state()`."""
+        devices, ports, roles, links, speeds = state
+        topology = cls()
+        for name in devices:
+            topology.device(name)
+        for device, port in ports:
+            topology.port(devices[device], port)
+        topology._roles = dict(roles)
+        topology._links = {port: (peer, speed, delay) for port, peer, speed, delay in links}
+        topology._speeds = dict(speeds)
+        topology.rebuild()
+        return topology
+
     def complete(self) -> bool:
         """Whether the arrays cover every interned name."""
         return len(self.port_device) == len(self.ports) and len(self.is_host) == len(self.devices)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analytics import blame
-from analytics.classes import RootFacts, Sibling, classify
+from analytics.classes import UNCLASSIFIED, RootFacts, Sibling, classify
 from analytics.engine import Closed, Engine
 from analytics.ledger import QueueTally
 from analytics.topology import PRIORITIES
@@ -88,8 +88,9 @@ def _root(engine: Engine, closed: Closed, flows: dict[int, Flow], root: int, ppm
         device, port, priority = topology.devices[root >> 2], "", kinds.NO_PRIORITY
         kind = "host" if root & 3 == blame.ROOT_HOST else "unknown"
     sources = len({flow.src_device for flow in contributors})
+    evidence: tuple[str, ...]
     if kind == "unknown":
-        root_class, evidence = "unclassified", (f"no queue of {device} reports depth, so its part cannot be told",)
+        root_class, evidence = UNCLASSIFIED, (f"no queue of {device} reports depth, so its part cannot be told",)
     else:
         root_class, evidence = classify(_root_facts(engine, closed, root, kind, device, port, sources))
     return Root(
@@ -308,7 +309,7 @@ def _confidence(
         missing.append(f"{lost} rows that were lost or ends that were guessed")
     if silent:
         missing.append(f"queue depth, ECN marks or bytes of {_some(silent)}")
-    switch_kinds = bin(seen).count("1")
+    switch_kinds = seen.bit_count()
     host_roots = [root >> 2 for root, ppm in shares.items() if root & 3 == blame.ROOT_HOST and ppm >= ACCEPT_PPM]
     host_known = any(engine.pcie.get(host) for host in host_roots)
     if host_roots and not host_known:

@@ -1,31 +1,39 @@
-"""Runs steps over items without a broker: the same objects that a worker runs over Kafka, in one process.
+"""Runs two steps over items without a broker: the same objects that workers run over Kafka, in one process.
 
-In: items in any order that keeps each stream's own. Out: what the last step gives.
+In: items in any order that keeps each stream's own. Out: what the second step gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 
+from stream.batch import Batch
 from stream.messages import Item
-from stream.roster import SourceDown, SourceUp
 from stream.step import Step
 
 
-def run_steps(items: Iterable[Item], first: Step[Item, Item], second: Step[Item, Item], batch_size: int = 1000) -> list[Item]:
-    """Feeds items to `first` in batches, and all that is not a raw batch, with `first`'s outputs, to `second`."""
+def run_steps(
+    items: Iterable[Item], firsts: Sequence[Step[Item, Item]], second: Step[Item, Item], batch_size: int = 1000
+) -> list[Item]:
+    """Feeds items in batches to the instances of the first step, and what they give, with the rest, to the second.
+
+    Raw batches go to one of `firsts` by their key, as partitions of a topic do; all else goes to every one of them.
+    """
     out: list[Item] = []
     for batch in _batches(items, batch_size):
-        made = first.process(batch)
-        # Ups before and downs after what `first` made of this batch, as the control topic tells them.
-        ups = [item for item in batch if isinstance(item, SourceUp)]
-        rest = [item for item in batch if not isinstance(item, SourceUp | SourceDown) and hasattr(item, "valid_from_ns")]
-        downs = [item for item in batch if isinstance(item, SourceDown)]
-        out += second.process([*ups, *rest, *made, *downs])
+        rest = [item for item in batch if not isinstance(item, Batch)]
+        parts: list[list[Item]] = [[] for _ in firsts]
+        for item in batch:
+            for number, part in enumerate(parts):
+                if not isinstance(item, Batch) or zlib.crc32(item.key) % len(firsts) == number:
+                    part.append(item)
+        made = [item for first, part in zip(firsts, parts, strict=True) for item in first.process(part)]
+        out += second.process([*rest, *made])
     return out
 
 
-def _batches(items: Iterable[Item], size: int) -> Iterable[Sequence[Item]]:
+def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     batch: list[Item] = []
     for item in items:
         batch.append(item)
