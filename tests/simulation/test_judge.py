@@ -156,6 +156,10 @@ def test_an_unsure_answer_is_an_abstention(changes: dict[str, Any]) -> None:
     assert summarise([score]).abstained == 1
 
 
+def test_a_confidence_of_one_half_is_a_verdict() -> None:
+    assert judged(SLOW, replace(perfect_cascade(SLOW), confidence_ppm=500_000)).verdicts == 1
+
+
 @pytest.mark.parametrize("changes", [{"revision": 3}, {"merged_into": "other"}])
 def test_only_final_cascades_count(changes: dict[str, Any]) -> None:
     score = judged(SLOW, replace(perfect_cascade(SLOW), **changes))
@@ -284,6 +288,31 @@ def test_flow_measures_include_the_deadlock_without_its_members() -> None:
     assert score.flows.contributors_false == 1
 
 
+def rewritten(folder: Path, copy: Path, **fields: Any) -> Path:
+    """A copy of the folder whose truth.json has other values in some fields."""
+    shutil.copytree(folder, copy)
+    (copy / "truth.json").write_text(json.dumps(read_truth_json(folder) | fields))
+    return copy
+
+
+def test_a_live_cycle_leaves_distance_top1_and_edges(tmp_path: Path) -> None:
+    folder = rewritten(TWO_ROOTS, tmp_path / "cycle", scenario="cyclic_dependency_without_deadlock")
+    score = judged(folder, perfect_cascade(folder))
+    (window,) = score.windows
+    assert (window.blame_distance, window.top1, score.edge_f1) == (None, None, None)
+    assert (window.planted, window.named, score.deadlock_false) == (2, 2, False)
+
+
+def test_flows_of_unknown_fate_are_left_out(tmp_path: Path) -> None:
+    flows = read_truth_json(SLOW)["flows"]
+    flows["unknown"] = [flows["unaffected"].pop()]
+    folder = rewritten(SLOW, tmp_path / "unknown", flows=flows)
+    named = with_root(perfect_cascade(folder), 0, contributors=(contributor(str(flows["unknown"][0])),))
+    score = judged(folder, named)
+    assert score.flows is not None
+    assert (score.flows.contributors_false, score.flows.innocents_blamed) == (0, 0)
+
+
 def test_a_deadlock_claimed_elsewhere_is_false() -> None:
     answer = with_root(perfect_cascade(SLOW), 0, root_class="pfc_deadlock")
     assert judged(SLOW, answer).deadlock_false is True
@@ -356,6 +385,19 @@ def test_a_long_run_is_scored_once_a_window_and_not_outside(long_run: Path) -> N
     part = 1_000_000 / 3_200_000
     assert both.windows[0].blame_distance == 0
     assert both.windows[1].blame_distance == pytest.approx(part / (1 + part))
+
+
+def test_a_window_asks_only_for_faults_that_were_active_in_it(long_run: Path) -> None:
+    truth = read_truth_json(long_run)
+    for window in truth["windows"]:
+        window["packet_level_roots"] = truth["packet_level_roots"]
+    (long_run / "truth.json").write_text(json.dumps(truth))
+    windows = judged(long_run).windows
+    assert [[root.planted_class for root in window.roots if root.planted_class] for window in windows] == [
+        ["incast"],
+        ["slow_receiver_pcie"],
+    ]
+    assert [window.planted for window in windows] == [1, 1]
 
 
 def test_a_trace_without_truth_cannot_be_judged(tmp_path: Path) -> None:
