@@ -1,4 +1,4 @@
-"""The class of a root: one small function a class, each with its rule and evidence, in the order in which they are tried.
+"""The class of a root: one small function a class, with its rule and evidence, in the order in which they are tried.
 
 In: what is known of one root. Out: the class's name and sentences of evidence; "unclassified" where no rule fires.
 """

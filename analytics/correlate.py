@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from analytics import blame
+from analytics import layout
 from analytics.detect import episode_stream
 from analytics.engine import Closed, Engine
 from analytics.topology import Ints
@@ -121,7 +121,7 @@ class Correlate:
         self._fabrics = {fabric.engine.fabric: fabric for fabric in fabrics}
 
     def _source_up(self, fabric: _Fabric, change: SourceUp) -> None:
-        for key, told in zip(change.keys(), change.streams, strict=True):
+        for key, told in zip(change.stream_keys(), change.streams, strict=True):
             stream = _input_stream(key)
             if stream is None:
                 continue
@@ -136,7 +136,7 @@ class Correlate:
                 self._take(fabric, item)
 
     def _source_down(self, fabric: _Fabric, change: SourceDown) -> None:
-        for key, told in zip(change.keys(), change.streams, strict=True):
+        for key, told in zip(change.stream_keys(), change.streams, strict=True):
             stream = _input_stream(key)
             state = fabric.streams.get(stream) if stream is not None else None
             if stream is None or state is None:
@@ -246,7 +246,7 @@ class Correlate:
             (fact for fact in fabric.facts if fact.valid_from_ns < until_ns),
             key=lambda fact: (fact.valid_from_ns, isinstance(fact, Link), msgspec.json.encode(fact)),
         )
-        keep_ns = blame.GAP_NS + fabric.horizon_ns
+        keep_ns = layout.GAP_NS + fabric.horizon_ns
         changes = sorted({fact.valid_from_ns for fact in facts if fact.valid_from_ns > engine.cursor_ns})
         for stop_ns in [*changes, until_ns]:
             for fact in facts:
@@ -272,7 +272,7 @@ class Correlate:
             if before is not None and now == before.said:
                 return
             now = msgspec.structs.replace(now, revision=int(revision) + 1)
-            fabric.provisional[closed.id] = _Provisional(now, int(ahead.slots[closed.slot, blame.S_FIRST_QUEUE]))
+            fabric.provisional[closed.id] = _Provisional(now, int(ahead.slots[closed.slot, layout.S_FIRST_QUEUE]))
             out.append(now)
 
         events, ports = _joined(fabric.waiting)

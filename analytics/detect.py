@@ -89,7 +89,7 @@ class Detect:
             elif isinstance(item, SourceDown):
                 out += self._source_down(item)
             elif isinstance(item, SourceUp):
-                for key in item.keys():
+                for key in item.stream_keys():
                     self._downs.pop(key, None)
         return out
 
@@ -217,7 +217,7 @@ class Detect:
 
     def _source_down(self, change: SourceDown) -> list[Item]:
         out: list[Item] = []
-        for key, stream in zip(change.keys(), change.streams, strict=True):
+        for key, stream in zip(change.stream_keys(), change.streams, strict=True):
             if stream.topic in RAW:
                 self._downs[key] = _Down(change.at_ns, stream.last_seq)
                 state = self._streams.get(key)

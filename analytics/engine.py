@@ -1,4 +1,4 @@
-"""The state of one fabric's cascades: takes settled episode rows in, drives the blame kernel, hands over what has closed.
+"""The state of one fabric's cascades: takes settled episode rows in, drives the kernel, hands over what has closed.
 
 Everything here is a function of rows and facts in event time; how they were batched cannot matter.
 """
@@ -15,14 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from analytics import blame
+from analytics import layout
+from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
+from analytics.membership import find
 from analytics.topology import PRIORITIES, Topology
 from stream import kinds
 from stream.facts import Device, Link
 from stream.record import Events
 
 Ints = npt.NDArray[np.int64]
+
 
 class PcieReading(NamedTuple):
     """A PCIe measure of a host: the kind of the row, the port (a PCI function), when, the measure now and at most."""
@@ -57,16 +60,16 @@ class Engine:
         self.losses: list[tuple[int, int, int]] = []
         """(time_ns, device, rows lost or UNKNOWN) of sequence gaps and source losses."""
         self.ledgers = Ledgers()
-        self.cursor_ns = blame.NEVER
-        self.next_expiry_ns = blame.FOREVER
-        self._rows: Ints = np.zeros((0, blame.ROW_COLUMNS), np.int64)
+        self.cursor_ns = layout.NEVER
+        self.next_expiry_ns = layout.FOREVER
+        self._rows: Ints = np.zeros((0, layout.ROW_COLUMNS), np.int64)
         self._row_flows: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
-        self.queues = blame.new_state(0, blame.Q_COLUMNS)
-        self.roots: Ints = np.zeros((0, blame.MAX_ROOTS), np.int64)
-        self.shares: npt.NDArray[np.float64] = np.zeros((0, blame.MAX_ROOTS))
-        self.devices = blame.new_state(0, blame.D_COLUMNS)
-        self.ports = blame.new_state(0, blame.P_COLUMNS)
-        self.slots = blame.new_state(0, blame.S_COLUMNS)
+        self.queues = layout.new_state(0, layout.Q_COLUMNS)
+        self.roots: Ints = np.zeros((0, layout.MAX_ROOTS), np.int64)
+        self.shares: npt.NDArray[np.float64] = np.zeros((0, layout.MAX_ROOTS))
+        self.devices = layout.new_state(0, layout.D_COLUMNS)
+        self.ports = layout.new_state(0, layout.P_COLUMNS)
+        self.slots = layout.new_state(0, layout.S_COLUMNS)
         self.free_slots: list[int] = []
         self._stale = False
 
@@ -98,33 +101,33 @@ class Engine:
 
         It is called while the state is that of the moment, so what it reads does not depend on how far this call goes.
         """
-        until_ns = min(until_ns, blame.FOREVER)
+        until_ns = min(until_ns, layout.FOREVER)
         self._grow()
         if len(self._rows):
-            due = self._rows[:, blame.ROW_TIME] < until_ns
+            due = self._rows[:, layout.ROW_TIME] < until_ns
             rows, flows = self._rows[due], self._row_flows[due]
             self._rows, self._row_flows = self._rows[~due], self._row_flows[~due]
             order = self._order(rows, flows)
             rows, flows = rows[order], flows[order]
-            rows[:, blame.ROW_ID] = np.where(
-                rows[:, blame.ROW_TYPE] == blame.FLOW, np.arange(len(rows)), rows[:, blame.ROW_ID]
+            rows[:, layout.ROW_ID] = np.where(
+                rows[:, layout.ROW_TYPE] == layout.FLOW, np.arange(len(rows)), rows[:, layout.ROW_ID]
             )
             self._run(rows, flows, until_ns, keep_ns, on_closed)
         if until_ns > self.next_expiry_ns:
             self._take_expired(until_ns, keep_ns, on_closed)
         self.cursor_ns = max(self.cursor_ns, until_ns)
-        firsts = self.slots[self._slots_in_use(), blame.S_FIRST_NS]
-        needed_ns = min(int(firsts.min(initial=blame.FOREVER)), self.cursor_ns) - keep_ns
+        firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
+        needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
         self.pcie = {device: _forget(readings, needed_ns) for device, readings in self.pcie.items()}
         self.losses = [loss for loss in self.losses if loss[0] >= needed_ns]
 
     def still_open(self, now_ns: int) -> list[Closed]:
-        """The cascades that have not closed, open pauses counted up to `now_ns`; books on the ledgers, so use a copy."""
-        for queue in np.flatnonzero(self.queues[:, blame.Q_ORDER]).tolist():
-            slot = blame.find(self.slots, int(self.queues[queue, blame.Q_SLOT]))
-            start_ns = int(self.queues[queue, blame.Q_A])
+        """The cascades that have not closed, with open pauses up to `now_ns`. It books on the ledgers: use a copy."""
+        for queue in np.flatnonzero(self.queues[:, layout.Q_ORDER]).tolist():
+            slot = find(self.slots, int(self.queues[queue, layout.Q_SLOT]))
+            start_ns = int(self.queues[queue, layout.Q_A])
             pause_ns = max(0, now_ns - start_ns)
-            count = int(self.queues[queue, blame.Q_ROOTS])
+            count = int(self.queues[queue, layout.Q_ROOTS])
             blames = [
                 [slot, root, round(share * pause_ns)]
                 for root, share in zip(
@@ -132,9 +135,9 @@ class Engine:
                 )
             ]
             self.ledgers.book(
-                np.zeros((0, blame.L_EDGE_COLUMNS), np.int64),
+                np.zeros((0, layout.L_EDGE_COLUMNS), np.int64),
                 np.array([[slot, queue, start_ns, pause_ns, 1]], np.int64),
-                np.array(blames, np.int64).reshape(-1, blame.L_BLAME_COLUMNS),
+                np.array(blames, np.int64).reshape(-1, layout.L_BLAME_COLUMNS),
             )
         return [self._closed(slot, True, now_ns) for slot in self._slots_in_use()]
 
@@ -174,8 +177,8 @@ class Engine:
 
     def cascade_id(self, slot: int) -> str:
         """The id of the cascade in a slot: a hash of the fabric and of its first pause's queue and start."""
-        device, port, priority = self.topology.queue_name(int(self.slots[slot, blame.S_FIRST_QUEUE]))
-        first_ns = int(self.slots[slot, blame.S_FIRST_NS])
+        device, port, priority = self.topology.queue_name(int(self.slots[slot, layout.S_FIRST_QUEUE]))
+        first_ns = int(self.slots[slot, layout.S_FIRST_NS])
         text = "\0".join((self.fabric, device, port, str(priority), str(first_ns)))
         return f"{xxhash.xxh3_64_intdigest(text.encode()):016x}"
 
@@ -186,20 +189,20 @@ class Engine:
             self._stale = False
         queues = len(self.topology.ports) * PRIORITIES - len(self.queues)
         if queues > 0:
-            never = {f"c{column}": blame.NEVER for column in (
-                blame.Q_B, blame.Q_BIN_START, blame.Q_BIN_END, blame.Q_OLD_END, blame.Q_ROOT_LAST)}  # fmt: skip
-            none = {f"c{column}": -1 for column in (blame.Q_SLOT, blame.Q_ROOT_OWNER)}
-            self.queues = np.concatenate((self.queues, blame.new_state(queues, blame.Q_COLUMNS, **never, **none)))
-            self.roots = np.concatenate((self.roots, np.zeros((queues, blame.MAX_ROOTS), np.int64)))
-            self.shares = np.concatenate((self.shares, np.zeros((queues, blame.MAX_ROOTS))))
-            grown = blame.new_state(
-                len(self.topology.ports) - len(self.ports), blame.P_COLUMNS,
-                c2=blame.NEVER, c4=blame.NEVER,
+            never = {f"c{column}": layout.NEVER for column in (
+                layout.Q_B, layout.Q_BIN_START, layout.Q_BIN_END, layout.Q_OLD_END, layout.Q_ROOT_LAST)}  # fmt: skip
+            none = {f"c{column}": -1 for column in (layout.Q_SLOT, layout.Q_ROOT_OWNER)}
+            self.queues = np.concatenate((self.queues, layout.new_state(queues, layout.Q_COLUMNS, **never, **none)))
+            self.roots = np.concatenate((self.roots, np.zeros((queues, layout.MAX_ROOTS), np.int64)))
+            self.shares = np.concatenate((self.shares, np.zeros((queues, layout.MAX_ROOTS))))
+            grown = layout.new_state(
+                len(self.topology.ports) - len(self.ports), layout.P_COLUMNS,
+                c2=layout.NEVER, c4=layout.NEVER,
             )  # fmt: skip
             self.ports = np.concatenate((self.ports, grown))
         devices = len(self.topology.devices) - len(self.devices)
         if devices > 0:
-            grown = blame.new_state(devices, blame.D_COLUMNS, c1=blame.NEVER, c2=-1)
+            grown = layout.new_state(devices, layout.D_COLUMNS, c1=layout.NEVER, c2=-1)
             self.devices = np.concatenate((self.devices, grown))
 
     def _pause_rows(self, events: Events, ports: Ints, reporting: set[str]) -> tuple[Ints, npt.NDArray[np.uint64]]:
@@ -221,14 +224,14 @@ class Engine:
         index = np.repeat(np.arange(len(events)), repeat)
         within = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
         events, told, delay, no_priority = events[index], told[index], delay[index], no_priority[index]
-        rows = np.zeros((len(events), blame.ROW_COLUMNS), np.int64)
+        rows = np.zeros((len(events), layout.ROW_COLUMNS), np.int64)
         closing = events["kind"] == kinds.PAUSE_INTERVAL
-        rows[:, blame.ROW_TIME] = rows[:, blame.ROW_END] = events["time_ns"] + delay
-        rows[:, blame.ROW_START] = rows[:, blame.ROW_TIME] - events["span_ns"]
-        rows[:, blame.ROW_TYPE] = np.where(closing, blame.CLOSE, blame.OPEN)
-        rows[:, blame.ROW_QUEUE] = told * PRIORITIES + np.where(no_priority, within, events["priority"] % PRIORITIES)
-        rows[:, blame.ROW_AMOUNT] = np.where(closing, events["value"], 0)
-        rows[:, blame.ROW_ORDER] = events["extra"]
+        rows[:, layout.ROW_TIME] = rows[:, layout.ROW_END] = events["time_ns"] + delay
+        rows[:, layout.ROW_START] = rows[:, layout.ROW_TIME] - events["span_ns"]
+        rows[:, layout.ROW_TYPE] = np.where(closing, layout.CLOSE, layout.OPEN)
+        rows[:, layout.ROW_QUEUE] = told * PRIORITIES + np.where(no_priority, within, events["priority"] % PRIORITIES)
+        rows[:, layout.ROW_AMOUNT] = np.where(closing, events["value"], 0)
+        rows[:, layout.ROW_ORDER] = events["extra"]
         return rows, events["flow"].copy()
 
     def _window_rows(self, events: Events, ports: Ints, horizon_ns: int) -> tuple[Ints, npt.NDArray[np.uint64]]:
@@ -238,18 +241,18 @@ class Engine:
         used = (depth | port_bytes | flow | ecn) & (events["value"] > 0) & (events["side"] != kinds.SIDE_RX)
         events, ports = events[used], ports[used]
         depth, port_bytes, flow, ecn = depth[used], port_bytes[used], flow[used], ecn[used]
-        rows = np.zeros((len(events), blame.ROW_COLUMNS), np.int64)
+        rows = np.zeros((len(events), layout.ROW_COLUMNS), np.int64)
         start_ns = events["time_ns"] - events["span_ns"]
         early = depth & (events["span_ns"] <= horizon_ns)
         self.counters["windows_longer_than_announced"] += int((depth & ~early).sum())
-        rows[:, blame.ROW_TIME] = np.where(early, start_ns, events["time_ns"])
-        rows[:, blame.ROW_START], rows[:, blame.ROW_END] = start_ns, events["time_ns"]
-        rows[:, blame.ROW_TYPE] = np.select([depth, flow], [blame.DEPTH, blame.FLOW], blame.BYTES)
+        rows[:, layout.ROW_TIME] = np.where(early, start_ns, events["time_ns"])
+        rows[:, layout.ROW_START], rows[:, layout.ROW_END] = start_ns, events["time_ns"]
+        rows[:, layout.ROW_TYPE] = np.select([depth, flow], [layout.DEPTH, layout.FLOW], layout.BYTES)
         priority = np.where(events["priority"] == kinds.NO_PRIORITY, 0, events["priority"])
-        rows[:, blame.ROW_QUEUE] = ports * PRIORITIES + priority
-        rows[:, blame.ROW_AMOUNT] = np.where(ecn, 0, events["value"])
-        rows[:, blame.ROW_ID] = np.select(
-            [depth, port_bytes, ecn], [blame.REPORTS_DEPTH, blame.REPORTS_BYTES, blame.REPORTS_ECN], 0
+        rows[:, layout.ROW_QUEUE] = ports * PRIORITIES + priority
+        rows[:, layout.ROW_AMOUNT] = np.where(ecn, 0, events["value"])
+        rows[:, layout.ROW_ID] = np.select(
+            [depth, port_bytes, ecn], [layout.REPORTS_DEPTH, layout.REPORTS_BYTES, layout.REPORTS_ECN], 0
         )
         return rows, events["flow"].copy()
 
@@ -269,11 +272,11 @@ class Engine:
 
     def _order(self, rows: Ints, flows: npt.NDArray[np.uint64]) -> Ints:
         """The order of event time; ties by type, then by names and contents, never by arrival."""
-        queue = rows[:, blame.ROW_QUEUE]
+        queue = rows[:, layout.ROW_QUEUE]
         rank = self.topology.port_rank[queue // PRIORITIES] * PRIORITIES + queue % PRIORITIES
         return np.lexsort(
-            (flows, rows[:, blame.ROW_AMOUNT], rows[:, blame.ROW_ORDER], rows[:, blame.ROW_START], rank,
-             rows[:, blame.ROW_TYPE], rows[:, blame.ROW_TIME])
+            (flows, rows[:, layout.ROW_AMOUNT], rows[:, layout.ROW_ORDER], rows[:, layout.ROW_START], rank,
+             rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME])
         )  # fmt: skip
 
     def _run(
@@ -287,67 +290,71 @@ class Engine:
         topology = self.topology
         capacity = self._ledger_rows(rows)
         widest = int(np.diff(topology.fan_start).max(initial=1))
-        edges = np.zeros((capacity * widest, blame.L_EDGE_COLUMNS), np.int64)
-        closes = np.zeros((2 * capacity, blame.L_CLOSE_COLUMNS), np.int64)
-        blames = np.zeros((2 * capacity * blame.MAX_ROOTS, blame.L_BLAME_COLUMNS), np.int64)
-        flows = np.zeros((4096, blame.L_FLOW_COLUMNS), np.int64)
-        joins = np.zeros((capacity * (blame.MAX_ROOTS + widest), blame.L_JOIN_COLUMNS), np.int64)
+        edges = np.zeros((capacity * widest, layout.L_EDGE_COLUMNS), np.int64)
+        closes = np.zeros((2 * capacity, layout.L_CLOSE_COLUMNS), np.int64)
+        blames = np.zeros((2 * capacity * layout.MAX_ROOTS, layout.L_BLAME_COLUMNS), np.int64)
+        flows = np.zeros((4096, layout.L_FLOW_COLUMNS), np.int64)
+        joins = np.zeros((capacity * (layout.MAX_ROOTS + widest), layout.L_JOIN_COLUMNS), np.int64)
         stack, group = np.zeros(capacity + 2, np.int64), np.zeros(capacity + 2, np.int64)
         scratch_root, scratch_share = np.zeros(64, np.int64), np.zeros(64)
         start = 0
         while start < len(rows):
             free = self._free_slots(capacity)
-            counts = np.zeros(blame.N_COUNTS, np.int64)
-            counts[blame.N_FREE], counts[blame.N_NEXT_EXPIRY] = len(free), self.next_expiry_ns
-            blame.run(
+            counts = np.zeros(layout.N_COUNTS, np.int64)
+            counts[layout.N_FREE], counts[layout.N_NEXT_EXPIRY] = len(free), self.next_expiry_ns
+            run(
                 rows, start, until_ns, keep_ns, self.queues, self.roots, self.shares, self.devices, self.ports,
                 self.slots, free, topology.port_device, topology.port_peer, topology.port_group, topology.port_local,
                 topology.port_rank, topology.fan_start, topology.fan_ports, topology.feasible_start, topology.feasible,
                 topology.is_host, topology.group_start, topology.group_ports, topology.device_group, edges, closes,
                 blames, flows, joins, counts, stack, group, scratch_root, scratch_share,
             )  # fmt: skip
-            start = int(counts[blame.N_ROWS])
-            self.free_slots = free[: counts[blame.N_FREE]].tolist()
-            self.next_expiry_ns = int(counts[blame.N_NEXT_EXPIRY])
-            self.counters["pauses_without_open"] += int(counts[blame.N_UNMATCHED])
-            self.counters["pauses_without_close"] += int(counts[blame.N_REOPENED])
-            self.counters["pauses_on_unknown_links"] += int(counts[blame.N_NO_LINK])
-            for lives, ends in joins[: counts[blame.N_JOINS]].tolist():
+            start = int(counts[layout.N_ROWS])
+            self.free_slots = free[: counts[layout.N_FREE]].tolist()
+            self.next_expiry_ns = int(counts[layout.N_NEXT_EXPIRY])
+            self.counters["pauses_without_open"] += int(counts[layout.N_UNMATCHED])
+            self.counters["pauses_without_close"] += int(counts[layout.N_REOPENED])
+            self.counters["pauses_on_unknown_links"] += int(counts[layout.N_NO_LINK])
+            for lives, ends in joins[: counts[layout.N_JOINS]].tolist():
                 self.ledgers.join(lives, ends, self.cascade_id(ends))
-            told = (edges[: counts[blame.N_EDGES]], closes[: counts[blame.N_CLOSES]], blames[: counts[blame.N_BLAMES]])
-            for part in (*told, flows[: counts[blame.N_FLOWS]]):
-                part[:, 0] = [blame.find(self.slots, slot) for slot in part[:, 0].tolist()]
+            told = (
+                edges[: counts[layout.N_EDGES]],
+                closes[: counts[layout.N_CLOSES]],
+                blames[: counts[layout.N_BLAMES]],
+            )
+            for part in (*told, flows[: counts[layout.N_FLOWS]]):
+                part[:, 0] = [find(self.slots, slot) for slot in part[:, 0].tolist()]
             self.ledgers.book(*told)
-            self.ledgers.book_flows(flows[: counts[blame.N_FLOWS]], flow_ids, rows[:, blame.ROW_AMOUNT])
-            if start < len(rows) and int(rows[start, blame.ROW_TIME]) > self.next_expiry_ns:
-                self._take_expired(int(rows[start, blame.ROW_TIME]), keep_ns, on_closed)
+            self.ledgers.book_flows(flows[: counts[layout.N_FLOWS]], flow_ids, rows[:, layout.ROW_AMOUNT])
+            if start < len(rows) and int(rows[start, layout.ROW_TIME]) > self.next_expiry_ns:
+                self._take_expired(int(rows[start, layout.ROW_TIME]), keep_ns, on_closed)
 
     def _ledger_rows(self, rows: Ints) -> int:
         """Pause rows that one run may meet: the limit, or all of one instant if that is more."""
-        pauses = rows[rows[:, blame.ROW_TYPE] >= blame.CLOSE, blame.ROW_TIME]
+        pauses = rows[rows[:, layout.ROW_TYPE] >= layout.CLOSE, layout.ROW_TIME]
         most = int(np.unique(pauses, return_counts=True)[1].max(initial=1)) if len(pauses) else 1
-        return max(min(len(pauses), blame.LEDGER_PAUSES), most)
+        return max(min(len(pauses), layout.LEDGER_PAUSES), most)
 
     def _free_slots(self, wanted: int) -> Ints:
         missing = wanted - len(self.free_slots)
         if missing > 0:
             first = len(self.slots)
-            self.slots = np.concatenate((self.slots, blame.new_state(missing, blame.S_COLUMNS, c4=-1)))
+            self.slots = np.concatenate((self.slots, layout.new_state(missing, layout.S_COLUMNS, c4=-1)))
             self.free_slots = [*range(first + missing - 1, first - 1, -1), *self.free_slots]
         return np.array(self.free_slots, np.int64)
 
     def _slots_in_use(self) -> list[int]:
         """Slots of cascades that have not closed, those joined to another left out."""
-        return np.flatnonzero(self.slots[:, blame.S_PARENT] == np.arange(len(self.slots))).tolist()
+        return np.flatnonzero(self.slots[:, layout.S_PARENT] == np.arange(len(self.slots))).tolist()
 
     def _take_expired(self, now_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         closed: list[Closed] = []
-        expiry_ns = blame.FOREVER
+        expiry_ns = layout.FOREVER
         ended: list[int] = []
         for slot in self._slots_in_use():
-            if self.slots[slot, blame.S_OPEN]:
+            if self.slots[slot, layout.S_OPEN]:
                 continue
-            end_ns = int(self.slots[slot, blame.S_LAST_NS])
+            end_ns = int(self.slots[slot, layout.S_LAST_NS])
             if end_ns + keep_ns < now_ns:
                 closed.append(self._closed(slot, False, end_ns))
                 ended.append(slot)
@@ -363,18 +370,18 @@ class Engine:
         """Frees the slots of closed cascades and of those that were joined to them."""
         if not ended:
             return
-        used = np.flatnonzero(self.slots[:, blame.S_PARENT] >= 0).tolist()
-        gone = sorted({slot for slot in used if blame.find(self.slots, slot) in set(ended)}, reverse=True)
+        used = np.flatnonzero(self.slots[:, layout.S_PARENT] >= 0).tolist()
+        gone = sorted({slot for slot in used if find(self.slots, slot) in set(ended)}, reverse=True)
         self.slots[gone] = 0
-        self.slots[gone, blame.S_PARENT] = -1
+        self.slots[gone, layout.S_PARENT] = -1
         for state, column in (
-            (self.queues, blame.Q_SLOT), (self.queues, blame.Q_ROOT_OWNER), (self.devices, blame.D_ROOT_OWNER),
+            (self.queues, layout.Q_SLOT), (self.queues, layout.Q_ROOT_OWNER), (self.devices, layout.D_ROOT_OWNER),
         ):  # fmt: skip
             state[np.isin(state[:, column], gone), column] = -1
         self.free_slots += gone
 
     def _closed(self, slot: int, still_open: bool, end_ns: int) -> Closed:
-        start_ns = int(self.slots[slot, blame.S_FIRST_NS])
+        start_ns = int(self.slots[slot, layout.S_FIRST_NS])
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
 
 

@@ -25,7 +25,7 @@ class QueueTally:
 
 @dataclass(slots=True)
 class EdgeTally:
-    """XOFFs of a told queue that an egress queue of the pauser caused: their ppm together, and of those it passed on."""
+    """XOFFs of a told queue that an egress queue of its pauser caused: ppm in all, and of those that it passed on."""
 
     ppm: int = 0
     passed_ppm: int = 0
@@ -91,7 +91,7 @@ class Ledgers:
         """Continues from `state()`."""
         self.by_slot = {
             slot: Ledger(
-                {root: ns for root, ns in roots},
+                dict(roots),
                 {queue: QueueTally(*tally) for queue, *tally in queues},
                 {(told, egress): EdgeTally(ppm, passed) for told, egress, ppm, passed in edges},
                 {(root, flow): amount for root, flow, amount in flows},
@@ -114,9 +114,7 @@ class Ledgers:
 
     def book(self, edges: Ints, closes: Ints, blames: Ints) -> None:
         """Books what a run of the kernel told (columns L_* of analytics.blame; slots already those that live)."""
-        for (slot, queue, egress), ppm, passed in _rows(
-            sums(edges[:, :3], edges[:, 3], edges[:, 3] * edges[:, 4])
-        ):
+        for (slot, queue, egress), ppm, passed in _rows(sums(edges[:, :3], edges[:, 3], edges[:, 3] * edges[:, 4])):
             edge = self.open(slot).edges.setdefault((queue, egress), EdgeTally())
             edge.ppm += ppm
             edge.passed_ppm += passed
@@ -132,7 +130,7 @@ class Ledgers:
             tally.guessed += guessed
 
     def book_flows(self, flows: Ints, flow_ids: npt.NDArray[Any], amounts: Ints) -> None:
-        """Books bytes of flows through active roots; `flow_ids` and `amounts` are looked up by the row ids in `flows`."""
+        """Books bytes of flows through active roots; `flow_ids` and `amounts` are indexed by the row ids in `flows`."""
         for slot, root, row in flows.tolist():
             key = (root, int(flow_ids[row]))
             ledger = self.open(slot)

@@ -41,9 +41,9 @@ def pair_pauses(
 ) -> tuple[int, int]:
     """Walks rows in order and updates `open_ns` and `order` (one entry a slot) in place.
 
-    Fills, for pause rows, the kind that the row becomes (0 = none), its span in ns and its order. A second XOFF refreshes
-    the open pause (IEEE 802.1Qbb: a pause frame restarts the timer) and makes no row. Returns the number of refreshes
-    and of XONs without a pause.
+    Fills, for pause rows, the kind that the row becomes (0 = none), its span in ns and its order. A second XOFF
+    refreshes the open pause (IEEE 802.1Qbb: a pause frame restarts the timer) and makes no row. Returns the number of
+    refreshes and of XONs without a pause.
     """
     refreshes = 0
     unmatched = 0

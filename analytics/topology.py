@@ -224,7 +224,7 @@ def _feasible(
     port_device: Ints,
     feasible_start: Ints,
 ) -> npt.NDArray[np.bool_]:
-    """Whether bytes that enter device X by port i may leave by port j: X and both hops lie on a shortest path to a host.
+    """Whether bytes that enter a device by port i may leave by port j: both hops lie on a shortest path to a host.
 
     Where no host at all is fed by i, every j but i is possible.
     """

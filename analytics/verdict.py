@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analytics import blame
+from analytics import layout
 from analytics.classes import UNCLASSIFIED, RootFacts, Sibling, classify
 from analytics.engine import Closed, Engine
 from analytics.ledger import QueueTally
@@ -18,7 +18,7 @@ from stream.facts import Flow
 
 PPM = 1_000_000
 REPORT_PPM = 20_000
-"""Roots below this share are left out: the resolution of what is known to be true about blame."""
+"""Roots below this share are left out: the resolution of what is known to be true about layout."""
 ACCEPT_PPM = 100_000
 """A root of at least this share is asserted; the strongest one below it is what the margin is measured against."""
 VERDICT_PPM = 500_000
@@ -44,13 +44,15 @@ class Confidence:
     missing: tuple[str, ...]
 
 
-def cascade(engine: Engine, closed: Closed, flows: dict[int, Flow], reporting: set[str], revision: int | str) -> Cascade:
+def cascade(
+    engine: Engine, closed: Closed, flows: dict[int, Flow], reporting: set[str], revision: int | str
+) -> Cascade:
     """The published cascade. `flows` by flow id; `reporting` names the devices that report pauses themselves."""
     ledger = closed.ledger
     pause_ns = sum(tally.pause_ns for tally in ledger.queues.values())
     blamed = sum(ledger.root_ns.values())
     shares = {root: ns * PPM // blamed for root, ns in ledger.root_ns.items()} if blamed else {}
-    named = {root: ppm for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != blame.ROOT_SPECIAL}
+    named = {root: ppm for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL}
     roots = [_root(engine, closed, flows, root, ppm) for root, ppm in named.items()]
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
@@ -81,12 +83,12 @@ def cascade(engine: Engine, closed: Closed, flows: dict[int, Flow], reporting: s
 def _root(engine: Engine, closed: Closed, flows: dict[int, Flow], root: int, ppm: int) -> Root:
     topology = engine.topology
     contributors = _contributors(engine, closed, flows, root)
-    if root & 3 == blame.ROOT_EGRESS:
+    if root & 3 == layout.ROOT_EGRESS:
         device, port, priority = topology.queue_name(root >> 2)
         kind = "egress"
     else:
         device, port, priority = topology.devices[root >> 2], "", kinds.NO_PRIORITY
-        kind = "host" if root & 3 == blame.ROOT_HOST else "unknown"
+        kind = "host" if root & 3 == layout.ROOT_HOST else "unknown"
     sources = len({flow.src_device for flow in contributors})
     evidence: tuple[str, ...]
     if kind == "unknown":
@@ -108,10 +110,10 @@ def _root_facts(
     if kind == "egress":
         group = int(topology.port_group[port])
     state = engine.ports
-    active_ns = int(state[group, blame.P_GROUP_BINS_NS]) if group >= 0 else 0
+    active_ns = int(state[group, layout.P_GROUP_BINS_NS]) if group >= 0 else 0
     speed = int(topology.port_speed_mbps[port]) if port >= 0 else 0
-    inside_ns = int(state[port, blame.P_INSIDE_NS]) if port >= 0 else 0
-    inside_bytes = int(state[port, blame.P_INSIDE_BYTES]) if port >= 0 else 0
+    inside_ns = int(state[port, layout.P_INSIDE_NS]) if port >= 0 else 0
+    inside_bytes = int(state[port, layout.P_INSIDE_BYTES]) if port >= 0 else 0
     peer = int(topology.port_peer[port]) if port >= 0 else -1
     faces = int(topology.port_device[peer]) if peer >= 0 else -1
     members = topology.group_ports[topology.group_start[group] : topology.group_start[group + 1]] if group >= 0 else ()
@@ -127,13 +129,13 @@ def _root_facts(
         sent_ratio=inside_bytes * 8_000 / (speed * inside_ns) if inside_ns and speed else None,
         ingress_ports=_ingress_ports(closed, root >> 2) if kind == "egress" else 0,
         sources=sources,
-        max_mbps=int(state[port, blame.P_MAX_MBPS]) if port >= 0 else 0,
-        queued_windows=int(state[port, blame.P_QUEUED_BINS]) if port >= 0 else 0,
+        max_mbps=int(state[port, layout.P_MAX_MBPS]) if port >= 0 else 0,
+        queued_windows=int(state[port, layout.P_QUEUED_BINS]) if port >= 0 else 0,
         siblings=tuple(
             Sibling(
                 f"{topology.devices[topology.ports[member][0]]}:{topology.ports[member][1]}",
                 int(topology.port_speed_mbps[member]),
-                int(state[member, blame.P_TX_BYTES]),
+                int(state[member, layout.P_TX_BYTES]),
             )
             for member in members
         ),
@@ -209,9 +211,9 @@ def _contributors(engine: Engine, closed: Closed, flows: dict[int, Flow], root: 
 
 def _passes(engine: Engine, flow: Flow, root: int) -> bool:
     """Whether the flow's known path leaves by the root egress, or ends at the root host."""
-    if root & 3 == blame.ROOT_HOST:
+    if root & 3 == layout.ROOT_HOST:
         return flow.dst_device == engine.topology.devices[root >> 2]
-    if root & 3 != blame.ROOT_EGRESS:
+    if root & 3 != layout.ROOT_EGRESS:
         return False
     device, port, _ = engine.topology.queue_name(root >> 2)
     return any(hop.device == device and hop.out_port == port for hop in flow.path)
@@ -247,7 +249,9 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
     for queue, tally in closed.ledger.queues.items():
         device, port, priority = topology.queue_name(queue)
         peer = int(topology.port_peer[queue // PRIORITIES])
-        by_device, by_port = ("", "") if peer < 0 else (topology.devices[topology.ports[peer][0]], topology.ports[peer][1])
+        by_device, by_port = (
+            ("", "") if peer < 0 else (topology.devices[topology.ports[peer][0]], topology.ports[peer][1])
+        )
         caused_by = sorted(":".join(topology.queue_name(cause)[:2]) for cause in causes.get(queue, []))
         listed.append(
             PausedQueue(
@@ -282,7 +286,7 @@ def _edges(engine: Engine, closed: Closed) -> list[Edge]:
 def _confidence(
     engine: Engine, closed: Closed, reporting: set[str], shares: dict[int, int], pause_ns: int
 ) -> Confidence:
-    """time * coverage * evidence * margin (CASCADES.md), with losses and guessed ends taken off the time."""
+    """Time * coverage * evidence * margin (CASCADES.md), with losses and guessed ends taken off the time."""
     topology = engine.topology
     missing: list[str] = []
     seen, covered, one_ended = 0, 0, set()
@@ -291,14 +295,16 @@ def _confidence(
         peer = int(topology.port_peer[queue // PRIORITIES])
         told = topology.queue_name(queue)[0]
         pauser = int(topology.port_device[peer]) if peer >= 0 else -1
-        reports = int(engine.devices[pauser, blame.D_REPORTS]) if pauser >= 0 else 0
+        reports = int(engine.devices[pauser, layout.D_REPORTS]) if pauser >= 0 else 0
         is_host = pauser >= 0 and bool(topology.is_host[pauser])
         seen |= 0 if is_host else reports
         if is_host or reports:
             covered += tally.pause_ns
         elif pauser >= 0:
             silent.add(topology.devices[pauser])
-        one_ended |= {name for name in (told, topology.devices[pauser] if pauser >= 0 else told) if name not in reporting}
+        one_ended |= {
+            name for name in (told, topology.devices[pauser] if pauser >= 0 else told) if name not in reporting
+        }
     time = 0.9 if one_ended else 1.0
     if one_ended:
         missing.append(f"pauses as seen by {_some(one_ended)}")
@@ -310,7 +316,7 @@ def _confidence(
     if silent:
         missing.append(f"queue depth, ECN marks or bytes of {_some(silent)}")
     switch_kinds = seen.bit_count()
-    host_roots = [root >> 2 for root, ppm in shares.items() if root & 3 == blame.ROOT_HOST and ppm >= ACCEPT_PPM]
+    host_roots = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
     host_known = any(engine.pcie.get(host) for host in host_roots)
     if host_roots and not host_known:
         missing.append(f"PCIe state of {_some({topology.devices[host] for host in host_roots})}")
@@ -326,9 +332,9 @@ def _margin(engine: Engine, shares: dict[int, int]) -> float:
     together: dict[tuple[str, int], int] = {}
     for root, ppm in shares.items():
         key = ("root", root)
-        if root & 3 == blame.ROOT_EGRESS:
+        if root & 3 == layout.ROOT_EGRESS:
             key = ("group", int(engine.topology.port_group[(root >> 2) // PRIORITIES]))
-        if root != blame.ROOT_OTHER:
+        if root != layout.ROOT_OTHER:
             together[key] = together.get(key, 0) + ppm
     accepted = [ppm for ppm in together.values() if ppm >= ACCEPT_PPM]
     rejected = [ppm for ppm in together.values() if ppm < ACCEPT_PPM]
@@ -358,7 +364,7 @@ def _lost(engine: Engine, closed: Closed) -> dict[str, int]:
     near = [
         count
         for time_ns, _, count in engine.losses
-        if closed.start_ns - blame.GAP_NS <= time_ns <= closed.end_ns + blame.GAP_NS
+        if closed.start_ns - layout.GAP_NS <= time_ns <= closed.end_ns + layout.GAP_NS
     ]
     return {
         "rows_lost": sum(count for count in near if count > 0),

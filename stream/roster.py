@@ -41,7 +41,7 @@ class SourceUp(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_UP")
     from_ns: TimeNs
     streams: Annotated[tuple[StreamUp, ...], Meta(max_length=MAX_STREAMS)]
 
-    def keys(self) -> list[StreamKey]:
+    def stream_keys(self) -> list[StreamKey]:
         """The streams' identities, in the order told."""
         return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
 
@@ -56,7 +56,7 @@ class SourceDown(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_DO
     streams: Annotated[tuple[StreamDown, ...], Meta(max_length=MAX_STREAMS)]
     reason: OptionalName = "graceful"
 
-    def keys(self) -> list[StreamKey]:
+    def stream_keys(self) -> list[StreamKey]:
         """The streams' identities, in the order told."""
         return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
 

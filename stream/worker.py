@@ -170,7 +170,7 @@ class Worker:
     def _learn(self, told: Sequence[tuple[Received, Item]]) -> None:
         for _, item in told:
             if isinstance(item, SourceUp):
-                self._announced.update(item.keys())
+                self._announced.update(item.stream_keys())
 
     def _all_announced(self, read: Sequence[tuple[Received, Item]]) -> bool:
         streams = {stream for _, item in read if (stream := _stream_of(item)) is not None}

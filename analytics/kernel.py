@@ -1,0 +1,245 @@
+"""The pass over rows in event time that drives blame, activity and membership."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from analytics.activity import close, take_bytes
+from analytics.blame import open_group
+from analytics.layout import (
+    BYTES,
+    CLOSE,
+    D_REPORTS,
+    D_ROOT_LAST,
+    D_ROOT_OPEN,
+    D_ROOT_OWNER,
+    DEPTH,
+    FLOW,
+    LEDGER_PAUSES,
+    N_EDGES,
+    N_FLOWS,
+    N_NEXT_EXPIRY,
+    N_REOPENED,
+    N_ROWS,
+    N_UNMATCHED,
+    NEVER,
+    OPEN,
+    Q_A,
+    Q_BIN_END,
+    Q_BIN_PEAK,
+    Q_BIN_START,
+    Q_OLD_END,
+    Q_OLD_PEAK,
+    Q_ORDER,
+    Q_ROOT_LAST,
+    Q_ROOT_OPEN,
+    Q_ROOT_OWNER,
+    Q_ROOTS,
+    Q_SLOT,
+    Q_STOP_BEFORE,
+    Q_STOP_PEAK,
+    ROOT_EGRESS,
+    ROOT_HOST,
+    ROW_AMOUNT,
+    ROW_END,
+    ROW_ID,
+    ROW_ORDER,
+    ROW_QUEUE,
+    ROW_START,
+    ROW_TIME,
+    ROW_TYPE,
+    Bools,
+    Floats,
+    Ints,
+)
+from analytics.membership import find
+
+
+@njit(cache=True)
+def run(
+    rows: Ints,
+    start: int,
+    until_ns: int,
+    keep_ns: int,
+    queues: Ints,
+    roots: Ints,
+    shares: Floats,
+    devices: Ints,
+    ports: Ints,
+    slots: Ints,
+    free: Ints,
+    port_device: Ints,
+    port_peer: Ints,
+    port_group: Ints,
+    port_local: Ints,
+    port_rank: Ints,
+    fan_start: Ints,
+    fan_ports: Ints,
+    feasible_start: Ints,
+    feasible: Bools,
+    is_host: Bools,
+    group_start: Ints,
+    group_ports: Ints,
+    device_group: Ints,
+    edges: Ints,
+    closes: Ints,
+    blames: Ints,
+    flows: Ints,
+    joins: Ints,
+    counts: Ints,
+    stack: Ints,
+    group: Ints,
+    scratch_root: Ints,
+    scratch_share: Floats,
+) -> None:
+    """Takes rows[start:] in, sorted by (time, type, rank of the queue, ...), until one is at `until_ns` or later.
+
+    Returns early, with counts[N_ROWS] at the first row not taken, when a ledger may be full or when a cascade has been
+    closed for `keep_ns` (counts[N_NEXT_EXPIRY] is below the next row's time): the caller reads the ledgers and goes on.
+    """
+    total = rows.shape[0]
+    opened = 0
+    i = start
+    while i < total and rows[i, ROW_TIME] < until_ns:
+        time_ns = rows[i, ROW_TIME]
+        if time_ns > counts[N_NEXT_EXPIRY] or opened >= LEDGER_PAUSES or counts[N_FLOWS] >= flows.shape[0]:
+            break
+        row_type, queue, begin = rows[i, ROW_TYPE], rows[i, ROW_QUEUE], rows[i, ROW_START]
+        port = queue // 8
+        if row_type == DEPTH:
+            if queues[queue, Q_BIN_START] != begin:
+                queues[queue, Q_OLD_END], queues[queue, Q_OLD_PEAK] = (
+                    queues[queue, Q_BIN_END],
+                    queues[queue, Q_BIN_PEAK],
+                )
+                queues[queue, Q_BIN_PEAK] = 0
+            queues[queue, Q_BIN_START], queues[queue, Q_BIN_END] = begin, rows[i, ROW_END]
+            queues[queue, Q_BIN_PEAK] = max(queues[queue, Q_BIN_PEAK], rows[i, ROW_AMOUNT])
+            if queues[queue, Q_ORDER] != 0:
+                queues[queue, Q_STOP_PEAK] = max(queues[queue, Q_STOP_PEAK], rows[i, ROW_AMOUNT])
+            devices[port_device[port], D_REPORTS] |= rows[i, ROW_ID]
+            i += 1
+            continue
+        if row_type == BYTES:
+            take_bytes(rows[i], queues, ports, port_group)
+            devices[port_device[port], D_REPORTS] |= rows[i, ROW_ID]
+            i += 1
+            continue
+        if row_type == FLOW:
+            root = -1
+            slot = -1
+            if queues[queue, Q_ROOT_OPEN] > 0 or queues[queue, Q_ROOT_LAST] >= begin:
+                root, slot = queue * 4 + ROOT_EGRESS, queues[queue, Q_ROOT_OWNER]
+            elif port_peer[port] >= 0:
+                there = port_device[port_peer[port]]
+                if is_host[there] and (devices[there, D_ROOT_OPEN] > 0 or devices[there, D_ROOT_LAST] >= begin):
+                    root, slot = there * 4 + ROOT_HOST, devices[there, D_ROOT_OWNER]
+            if slot >= 0:
+                at = counts[N_FLOWS]
+                flows[at, 0], flows[at, 1], flows[at, 2] = find(slots, slot), root, rows[i, ROW_ID]
+                counts[N_FLOWS] += 1
+            i += 1
+            continue
+        end = i
+        while end < total and rows[end, ROW_TIME] == time_ns and rows[end, ROW_TYPE] >= CLOSE:
+            end += 1
+        size = end - i
+        if opened > 0 and opened + size > LEDGER_PAUSES:
+            break
+        opened += size
+        take_pauses(
+            rows, i, end, keep_ns, queues, roots, shares, devices, ports, slots, free, port_device, port_peer,
+            port_group, port_local, port_rank, fan_start, fan_ports, feasible_start, feasible, is_host, group_start,
+            group_ports, device_group, edges, closes, blames, joins, counts, stack, group, scratch_root, scratch_share,
+        )  # fmt: skip
+        i = end
+    counts[N_ROWS] = i
+
+
+@njit(cache=True)
+def take_pauses(
+    rows: Ints,
+    first: int,
+    end: int,
+    keep_ns: int,
+    queues: Ints,
+    roots: Ints,
+    shares: Floats,
+    devices: Ints,
+    ports: Ints,
+    slots: Ints,
+    free: Ints,
+    port_device: Ints,
+    port_peer: Ints,
+    port_group: Ints,
+    port_local: Ints,
+    port_rank: Ints,
+    fan_start: Ints,
+    fan_ports: Ints,
+    feasible_start: Ints,
+    feasible: Bools,
+    is_host: Bools,
+    group_start: Ints,
+    group_ports: Ints,
+    device_group: Ints,
+    edges: Ints,
+    closes: Ints,
+    blames: Ints,
+    joins: Ints,
+    counts: Ints,
+    stack: Ints,
+    group: Ints,
+    scratch_root: Ints,
+    scratch_share: Floats,
+) -> None:
+    """The pauses of one instant: ends of open ones, then openings, then ends of those that lasted no time at all."""
+    time_ns = rows[first, ROW_TIME]
+    for part in range(2):
+        if part == 1:
+            opening = 0
+            for i in range(first, end):
+                if rows[i, ROW_TYPE] != OPEN:
+                    continue
+                queue = rows[i, ROW_QUEUE]
+                if queues[queue, Q_ORDER] != 0:
+                    counts[N_REOPENED] += 1
+                    close(
+                        queue, time_ns, time_ns - queues[queue, Q_A], 1, queues, roots, shares, devices, ports, slots,
+                        port_group, group_start, group_ports, device_group, closes, blames, counts, keep_ns,
+                    )  # fmt: skip
+                begin, stop = queues[queue, Q_BIN_START], queues[queue, Q_BIN_END]
+                holds = begin <= time_ns < stop
+                queues[queue, Q_STOP_PEAK] = queues[queue, Q_BIN_PEAK] if holds else 0
+                if holds:
+                    near = queues[queue, Q_OLD_END] == begin
+                    queues[queue, Q_STOP_BEFORE] = queues[queue, Q_OLD_PEAK] if near else 0
+                else:
+                    near = stop > NEVER and time_ns - stop < stop - begin
+                    queues[queue, Q_STOP_BEFORE] = queues[queue, Q_BIN_PEAK] if near else 0
+                queues[queue, Q_ORDER] = rows[i, ROW_ORDER]
+                queues[queue, Q_A] = time_ns
+                queues[queue, Q_ROOTS] = -1
+                group[opening] = queue
+                opening += 1
+            if opening:
+                before = counts[N_EDGES]
+                open_group(
+                    group, opening, time_ns, queues, roots, shares, devices, ports, slots, free, port_device,
+                    port_peer, port_group, port_local, port_rank, fan_start, fan_ports, feasible_start, feasible,
+                    is_host, group_start, group_ports, device_group, edges, joins, counts, stack, scratch_root,
+                    scratch_share,
+                )  # fmt: skip
+                for at in range(before, counts[N_EDGES]):
+                    edges[at, 0] = find(slots, queues[edges[at, 1], Q_SLOT])
+        for i in range(first, end):
+            if rows[i, ROW_TYPE] != CLOSE:
+                continue
+            queue = rows[i, ROW_QUEUE]
+            if queues[queue, Q_ORDER] != 0 and queues[queue, Q_ORDER] == rows[i, ROW_ORDER]:
+                close(
+                    queue, time_ns, rows[i, ROW_AMOUNT], 0, queues, roots, shares, devices, ports, slots, port_group,
+                    group_start, group_ports, device_group, closes, blames, counts, keep_ns,
+                )  # fmt: skip
+                rows[i, ROW_TYPE] = -1
+            elif part == 1:
+                counts[N_UNMATCHED] += 1

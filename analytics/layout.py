@@ -1,0 +1,85 @@
+"""The layout of the kernel's arrays: columns of rows, of state and of ledgers, and the constants of the method."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+MEMORY_NS = 20_000
+"""W: a queue that may send again still causes pauses for the time that one XOFF threshold takes to drain
+(160-300 KB at 100 Gb/s are 13-25 us). Halved: mean blame distance x5, doubled: x1 to x1.3 (14 and 38 NS-3 traces)."""
+GAP_NS = 10_000_000
+"""A cascade closes after this long without a paused member."""
+JOIN_SHARE = 0.1
+"""A pause joins the cascades of causes and roots that have at least this share of its blame: what accepts a root."""
+ACTIVE_SHARE = 0.02
+"""A root is active while an open pause gives it at least this share: the resolution of the report."""
+MAX_ROOTS = 8
+"""Roots kept of one pause; what is left goes to ROOT_OTHER."""
+NEVER = -(1 << 62)
+FOREVER = 1 << 62
+
+# A root is queue * 4 + ROOT_EGRESS, device * 4 + ROOT_HOST or device * 4 + ROOT_UNKNOWN; or one of the two below.
+ROOT_EGRESS, ROOT_HOST, ROOT_UNKNOWN, ROOT_SPECIAL = 0, 1, 2, 3
+ROOT_OTHER = 0 * 4 + ROOT_SPECIAL
+ROOT_CYCLE = 1 * 4 + ROOT_SPECIAL
+"""Pauses of one instant that cause each other."""
+
+# Types of a row, in the order in which rows of one instant are taken. A row's time is where it takes effect: a window's
+# bytes at its end (BYTES, FLOW), a window's depth at its start (DEPTH), a pause when it opens or closes.
+BYTES, FLOW, DEPTH, CLOSE, OPEN = range(5)
+
+# Columns of a row: when it takes effect; its type; queue = port * 8 + priority; start and end of its window or pause;
+# bytes or paused ns; the pause's order on its queue (OPEN, CLOSE); FLOW: an id for the caller, BYTES and DEPTH: what
+# the device reports (a bit of REPORTS_*).
+ROW_TIME, ROW_TYPE, ROW_QUEUE, ROW_START, ROW_END, ROW_AMOUNT, ROW_ORDER, ROW_ID = range(8)
+ROW_COLUMNS = 8
+REPORTS_DEPTH, REPORTS_BYTES, REPORTS_ECN = 1, 2, 4
+
+# Columns of a queue's state.
+(Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK, Q_STOP_BEFORE, Q_SLOT,
+ Q_ROOTS, Q_ROOT_OPEN, Q_ROOT_LAST, Q_ROOT_OWNER) = range(15)  # fmt: skip
+Q_COLUMNS = 15
+# Columns of a device's state as a root.
+D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_REPORTS = range(4)
+D_COLUMNS = 4
+# Columns of a port's state; the GROUP ones belong to the sibling group that the port names.
+(P_GROUP_OPEN, P_GROUP_FIRST, P_GROUP_LAST, P_GROUP_BINS_NS, P_GROUP_BIN_END, P_TX_BYTES, P_INSIDE_BYTES, P_INSIDE_NS,
+ P_MAX_MBPS, P_QUEUED_BINS) = range(10)  # fmt: skip
+P_COLUMNS = 10
+# Columns of a cascade's slot.
+S_FIRST_NS, S_FIRST_QUEUE, S_OPEN, S_LAST_NS, S_PARENT = range(5)
+S_COLUMNS = 5
+
+# Columns of the ledgers: what a run tells its caller, in whole ns and ppm, so that sums do not depend on their order.
+L_EDGE_COLUMNS = 5  # slot, told queue, egress queue, ppm, whether the egress was stopped
+L_CLOSE_COLUMNS = 5  # slot, queue, start_ns, paused_ns, whether the end was guessed
+L_BLAME_COLUMNS = 3  # slot, root, pause ns
+L_FLOW_COLUMNS = 3  # slot, root, row id
+L_JOIN_COLUMNS = 2  # slot that lives, slot that ends
+
+# Places in the counts that a run fills.
+(N_ROWS, N_EDGES, N_CLOSES, N_BLAMES, N_FLOWS, N_JOINS, N_FREE, N_NEXT_EXPIRY, N_UNMATCHED, N_REOPENED,
+ N_NO_LINK) = range(11)  # fmt: skip
+N_COUNTS = 11
+
+LEDGER_PAUSES = 2048
+"""Pause rows that one run takes before it returns to have its ledgers read."""
+EDGE_MIN_SHARE = 0.001
+
+MAX_POLL_NS = 1_000_000
+"""Only in windows up to this long does the highest rate of a queue's egress say what the link can carry."""
+MIN_QUEUED_BYTES = 16_384
+"""A queue of four 4,096-byte packets keeps its egress busy while it drains."""
+
+
+def new_state(rows: int, columns: int, **fill: int) -> Ints:
+    """A state array of zeros, with whole columns set: new_state(5, Q_COLUMNS, c2=NEVER)."""
+    state = np.zeros((rows, columns), np.int64)
+    for column, value in fill.items():
+        state[:, int(column[1:])] = value
+    return state

@@ -1,0 +1,66 @@
+"""Which cascade a pause belongs to: slots that are joined as causes and roots turn out to be shared."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from analytics.layout import (
+    D_ROOT_OWNER,
+    GAP_NS,
+    N_JOINS,
+    Q_ROOT_OWNER,
+    ROOT_EGRESS,
+    ROOT_HOST,
+    S_FIRST_NS,
+    S_FIRST_QUEUE,
+    S_LAST_NS,
+    S_OPEN,
+    S_PARENT,
+    Ints,
+)
+
+
+@njit(cache=True)
+def find(slots: Ints, slot: int) -> int:
+    """The slot that a slot has been joined to, itself if none."""
+    while slots[slot, S_PARENT] != slot:
+        slot = slots[slot, S_PARENT]
+    return slot
+
+
+@njit(cache=True)
+def rank(port_rank: Ints, queue: int) -> int:
+    return port_rank[queue // 8] * 8 + queue % 8
+
+
+@njit(cache=True)
+def owner(queues: Ints, devices: Ints, root: int) -> int:
+    """The slot of the cascade that the root last belonged to, -1 if none."""
+    if root & 3 == ROOT_EGRESS:
+        return queues[root >> 2, Q_ROOT_OWNER]
+    if root & 3 == ROOT_HOST:
+        return devices[root >> 2, D_ROOT_OWNER]
+    return -1
+
+
+@njit(cache=True)
+def join(slots: Ints, target: int, other: int, time_ns: int, port_rank: Ints, joins: Ints, counts: Ints) -> int:
+    """Joins two cascades, of which the one that began first lives; a closed one is not joined."""
+    if other < 0:
+        return target
+    other = find(slots, other)
+    if slots[other, S_OPEN] == 0 and slots[other, S_LAST_NS] + GAP_NS < time_ns:
+        return target
+    if target < 0 or target == other:
+        return other
+    older = slots[other, S_FIRST_NS] < slots[target, S_FIRST_NS] or (
+        slots[other, S_FIRST_NS] == slots[target, S_FIRST_NS]
+        and rank(port_rank, slots[other, S_FIRST_QUEUE]) < rank(port_rank, slots[target, S_FIRST_QUEUE])
+    )
+    lives, ends = (other, target) if older else (target, other)
+    slots[ends, S_PARENT] = lives
+    slots[lives, S_OPEN] += slots[ends, S_OPEN]
+    slots[lives, S_LAST_NS] = max(slots[lives, S_LAST_NS], slots[ends, S_LAST_NS])
+    joins[counts[N_JOINS], 0], joins[counts[N_JOINS], 1] = lives, ends
+    counts[N_JOINS] += 1
+    return lives
