@@ -45,7 +45,7 @@ def evaluate(
     deadlocks_known: bool = True,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Evaluation:
-    """Scores `analyze` on every trace; `progress` is called with each trace's name before its turn.
+    """Scores `analyze` on every trace; `progress` is told a trace's name before its turn and what was left out of it.
 
     `without` names evidence to withhold (simulation.trace.WITHHOLDABLE); `deadlocks_known` is False while the analysis
     has no class for deadlocks. Raises TraceError for a folder that is no trace with known truth.
@@ -53,7 +53,10 @@ def evaluate(
     scores = []
     for folder in trace_folders(paths):
         progress(folder.name)
-        streams = trace_streams(read_trace(folder, without), folder.resolve().name, SOURCE, EPOCH, START_NS)
+        trace = read_trace(folder, without)
+        for note in trace.notes:
+            progress(f"{folder.name}: {note}")
+        streams = trace_streams(trace, folder.resolve().name, SOURCE, EPOCH, START_NS)
         scores.append(
             score_case(
                 folder,

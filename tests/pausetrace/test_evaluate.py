@@ -1,5 +1,7 @@
 """Evaluate feeds the analysis what it may see, and has the judge score what comes back."""
 
+import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from stream.errors import TraceError
 from stream.facts import Flow
 from stream.messages import Item
 from stream.roster import SourceUp
-from tests.simulation.perfect_answer import perfect_cascade
+from tests.simulation.perfect_answer import perfect_cascade, read_truth_json
 
 NS3 = Path(__file__).parents[1] / "data" / "ns3"
 
@@ -91,6 +93,16 @@ def test_the_analysis_sees_times_of_this_century() -> None:
         return []
 
     evaluate([NS3 / "normal-ls-s1"], frozenset(), look)
+
+
+def test_a_pause_log_that_is_left_out_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "cut"
+    shutil.copytree(NS3 / "incast-ls-s1", folder)
+    truth = read_truth_json(folder) | {"pfc_events_total": 10_000, "pfc_events_written": 5}
+    (folder / "truth.json").write_text(json.dumps(truth))
+    told: list[str] = []
+    evaluate([folder], frozenset(), silent, progress=told.append)
+    assert told == ["cut", "cut: pfc.csv holds 5 of 10000 pause events and is left out"]
 
 
 def test_files_beside_traces_are_passed_over_and_folders_of_traces_opened() -> None:
