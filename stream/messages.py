@@ -54,13 +54,11 @@ def encode(item: Item) -> Encoded:
     return encoded
 
 
-def is_tombstone(topic: str, value: bytes | None) -> bool:
-    """Whether a message only deletes an earlier one of its key: nothing to decode, and nothing wrong."""
-    return value is None and topic in topics.BY_NAME and topics.BY_NAME[topic].compacted
-
-
 def decode(topic: str, key: bytes | None, value: bytes | None) -> Item:
-    """The item in a Kafka message of a bare topic name; raises WireError that says what is wrong."""
+    """The item in a Kafka message of a bare topic name; raises WireError that says what is wrong.
+
+    A tombstone of a compacted topic holds no item: the caller leaves it out before.
+    """
     if value is None:
         raise WireError(f"a message without a value on topic {topic}")
     if key is None:
