@@ -6,6 +6,7 @@ The only module that knows C. The functions are those of rdkafka_mock.h, which c
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Mapping
 
 from confluent_kafka import cimpl
@@ -14,6 +15,7 @@ from stream.errors import BrokerError, MissingDependencyError
 
 _PRODUCER = 0
 _CONF_OK = 0
+_BETWEEN_CALLS_S = 0.002
 
 _FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "rd_kafka_conf_new": (ctypes.c_void_p, ()),
@@ -65,10 +67,14 @@ class MockCluster:
         if not cluster:
             raise BrokerError("the embedded broker cannot open a port on 127.0.0.1")
         for topic, count in partitions.items():
+            # The cluster's thread may take the wake-up of a call that follows at once for that of the last one, and
+            # sleep a second on it.
+            time.sleep(_BETWEEN_CALLS_S)
             error = library.rd_kafka_mock_topic_create(cluster, topic.encode(), count, 1)
             if error:
                 raise BrokerError(
                     f"the embedded broker cannot make topic {topic}: {library.rd_kafka_err2str(error).decode()}"
                 )
+        time.sleep(_BETWEEN_CALLS_S)
         library.rd_kafka_mock_group_initial_rebalance_delay_ms(cluster, group_rebalance_delay_ms)
         self.bootstrap_servers: str = library.rd_kafka_mock_cluster_bootstraps(cluster).decode()

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator
 
 import pytest
 
+pytest_plugins = ["tests.kafka_brokers"]
+
 KAFKA_IMAGE = "apache/kafka:4.1.1"
 DOCKER_DEADLINE_S = 30
 

@@ -1,0 +1,99 @@
+"""Brokers for tests: the embedded one, and a real Kafka in a container (marker `kafka`).
+
+`any_kafka` runs a test on both; each test gets topics of its own.
+"""
+
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from stream.embedded import EmbeddedBroker
+from stream.kafka_settings import KafkaSettings, connect
+from stream.topic_admin import create_topics
+
+KAFKA_START_DEADLINE_S = 90.0
+
+# The image drops ALL its defaults as soon as one KAFKA_* variable is set, so this is a whole configuration.
+KAFKA_ENVIRONMENT = {
+    "CLUSTER_ID": "cGF1c2V0cmFjZS10ZXN0cw",
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
+    "KAFKA_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "KAFKA_LOG_DIRS": "/tmp/kafka-logs",
+    "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+    "KAFKA_DEFAULT_REPLICATION_FACTOR": "1",
+    "KAFKA_MIN_INSYNC_REPLICAS": "1",
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
+    "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    "KAFKA_HEAP_OPTS": "-Xms256m -Xmx512m",
+}
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def embedded_broker() -> Iterator[EmbeddedBroker]:
+    """An embedded broker of the test's own, with 4 partitions a topic."""
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def real_kafka(kafka_image: str) -> Iterator[str]:
+    """Bootstrap servers of a real Kafka without topics; a test that uses it bears the marker `kafka`."""
+    # Testcontainers' reaper is one more image to have; this fixture stops its container itself.
+    os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
+    from testcontainers.core.container import DockerContainer
+
+    # Kafka tells clients the address that they go on with, so the port must be known before it starts.
+    port = free_port()
+    container = DockerContainer(kafka_image)
+    for name, value in KAFKA_ENVIRONMENT.items():
+        container.with_env(name, value)
+    container.with_env("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://127.0.0.1:{port}")
+    # Docker takes a pair of address and port; testcontainers' type hint knows the port alone.
+    container.ports["9092/tcp"] = ("127.0.0.1", port)  # type: ignore[assignment]
+    with container:
+        servers = f"127.0.0.1:{port}"
+        connect(KafkaSettings(servers), KAFKA_START_DEADLINE_S)
+        yield servers
+
+
+def fresh_prefix() -> str:
+    """A prefix that no other test uses."""
+    return f"t{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def real_settings(real_kafka: str) -> KafkaSettings:
+    """Settings of the real Kafka with topics of the test's own."""
+    settings = KafkaSettings(real_kafka, fresh_prefix())
+    create_topics(settings)
+    return settings
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kafka)])
+def any_kafka(request: pytest.FixtureRequest) -> KafkaSettings:
+    """Settings of either broker, with topics of the test's own."""
+    if request.param == "embedded":
+        broker: EmbeddedBroker = request.getfixturevalue("embedded_broker")
+        return broker.settings
+    settings: KafkaSettings = request.getfixturevalue("real_settings")
+    return settings
