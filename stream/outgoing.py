@@ -87,6 +87,7 @@ class OutgoingStream:
         """
         if events.dtype != EVENT:
             raise WireError("the rows are not of the record's dtype", "make them with stream.record.empty_events")
+        allowed_ns = None if mark_ns is None else self._allowed(mark_ns, now_ns)
         if not len(events):
             self.promise(mark_ns, now_ns)
             return []
@@ -111,9 +112,9 @@ class OutgoingStream:
             rows["quality"][suspect] |= kinds.CLOCK_SUSPECT
             self.suspect_rows += int(suspect.sum())
             trusted = times[~suspect]
-        if mark_ns is None:
-            mark_ns = int(trusted.max()) if len(trusted) else self.mark_ns
-        self._append(rows, ports, texts, self._allowed(mark_ns, now_ns), now_s, sealed)
+        if allowed_ns is None:
+            allowed_ns = int(trusted.max()) if len(trusted) else self.mark_ns
+        self._append(rows, ports, texts, allowed_ns, now_s, sealed)
         return sealed
 
     def promise(self, mark_ns: int | None, now_ns: int) -> None:

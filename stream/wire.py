@@ -162,9 +162,9 @@ def check_rows(topic: str, events: Events, port_count: int) -> None:
     if not len(events) or not _suspicious(topic, rows, port_count):
         return
     unknown = _FLAWS[topic].take(events["kind"]) & _UNKNOWN_KIND != 0
-    for what, wrong in [("kind that does not exist", unknown), *_checks(topic, events, port_count)]:
+    for what, wrong in [("its kind does not exist", unknown), *_checks(topic, events, port_count)]:
         if wrong.any():
-            raise WireError(f"row {int(wrong.argmax())} has a {what}")
+            raise WireError(f"row {int(wrong.argmax())}: {what}")
 
 
 def _decode_names(topic: str, packed: bytes) -> Names:
