@@ -21,21 +21,24 @@ def worst_first(cascades: Sequence[Cascade]) -> list[Cascade]:
     return sorted(cascades, key=lambda c: (_RANK.get(c.severity, 2), -c.pause_ns, c.start_ns, c.id))
 
 
-def print_report(cascades: Sequence[Cascade], console: Console, whole: bool = False, local: bool = False) -> None:
-    """Prints the cascades; `whole` draws the harmless ones too."""
+def print_report(
+    cascades: Sequence[Cascade], console: Console, *, whole: bool = False, pictures: int | None = None, hint: str = ""
+) -> None:
+    """Prints the cascades; `whole` draws the harmless ones too, `pictures` bounds how many are drawn at all.
+
+    `hint` says how to have the others drawn.
+    """
     ordered = worst_first([cascade for cascade in cascades if cascade.merged_into is None])
     if not ordered:
         console.print(Text(" No cascade: no queue was stopped by another."))
         return
-    drawn = [cascade for cascade in ordered if whole or cascade.severity != "info"]
-    if not drawn:
-        drawn = ordered[:1]
-    for cascade in drawn:
-        console.print(cascade_picture(cascade, console, local))
-    rest = [cascade for cascade in ordered if cascade not in drawn]
-    if rest:
-        plural = "s" if len(rest) > 1 else ""
-        console.print(Text(f" and {len(rest)} harmless cascade{plural} (all are drawn by --all):", style="dim"))
+    harmful = sum(cascade.severity != "info" for cascade in ordered)
+    count = len(ordered) if whole else min(max(harmful, 1), pictures or harmful or 1)
+    for cascade in ordered[:count]:
+        console.print(cascade_picture(cascade, console))
+    if rest := ordered[count:]:
+        what = "harmless" if all(cascade.severity == "info" for cascade in rest) else "more"
+        console.print(Text(f" and {len(rest)} {what} cascade{'s' if len(rest) > 1 else ''}{hint}:", style="dim"))
         for cascade in rest:
             console.print(cascade_line(cascade, console), no_wrap=True, overflow="ellipsis")
         console.print()

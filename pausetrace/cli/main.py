@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pausetrace.cli import config, observe, schema, topics, traces
+from pausetrace.cli import config, demo, observe, schema, steps, topics, traces
 from pausetrace.cli.options import HelpFormatter
 from stream.errors import EXIT_INTERRUPTED, EXIT_USAGE, MissingDependencyError, PausetraceError
 
-GROUPS = (traces, observe, topics, schema, config)
+GROUPS = (demo, traces, observe, steps, topics, schema, config)
 """One file a group of verbs; each has `register`."""
 
 EXTRAS = {"numba": "analytics", "llvmlite": "analytics", "grpc": "collectors", "pygnmi": "collectors"}
@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=VersionAction)
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
     for group in GROUPS:
         group.register(verbs)
     return parser
@@ -58,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "run" not in args:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
+    start_log()
     try:
         status = int(args.run(args))
         sys.stdout.flush()
@@ -75,6 +76,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
+
+
+def start_log() -> None:
+    """Warnings of the rooms go to stderr like everything that is not data."""
+    import logging
+
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="pausetrace: %(message)s")
 
 
 def missing_package(package: str) -> MissingDependencyError:

@@ -60,7 +60,7 @@ def run_analyze(args: argparse.Namespace) -> int:
         from pausetrace.report import print_report
         from pausetrace.terminal import make_console
 
-        print_report(analysis.cascades, make_console(sys.stdout), args.all)
+        print_report(analysis.cascades, make_console(sys.stdout), whole=args.all, hint=" (--all draws them)")
         return 0
     from pausetrace.report import worst_first
     from stream.messages import encode

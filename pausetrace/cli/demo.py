@@ -1,0 +1,58 @@
+"""`pausetrace demo`: one congestion cascade, traced to its root while one watches."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from pausetrace.cli.options import Verbs
+
+EXIT_TERMINATED = 143
+
+
+def register(verbs: Verbs) -> None:
+    """Adds the verb."""
+    parser = add_verb(
+        verbs, "demo", "watch one congestion cascade being traced to its root", run,
+        "Publishes a trace with a slow receiver through a broker, with detect and correlate as processes, and draws\n"
+        "the cascade as it is understood: on an embedded broker, or with --bootstrap-servers on your Kafka, where it\n"
+        "makes topics pausetrace-demo.* (another --prefix if you like).",
+    )  # fmt: skip
+    parser.add_argument("--trace", metavar="DIR", help="another trace folder (docs/trace-format.md)")
+    parser.add_argument("--seconds", metavar="N", type=float, default=20.0, help="how long to take (default: 20)")
+    add_kafka_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the demo and prints the final cascades."""
+    import signal
+    from pathlib import Path
+
+    from pausetrace.demo import DEMO_TRACE, run_demo, with_demo_prefix
+    from pausetrace.demo_view import LiveShow, PlainShow
+    from pausetrace.report import print_report
+    from pausetrace.terminal import make_console
+    from stream.errors import ConfigError
+
+    if not 1 <= args.seconds <= 3600:
+        raise ConfigError(f"--seconds {args.seconds:g} is not from 1 to 3600", "leave it out for 20")
+    settings = None
+    if args.bootstrap_servers:
+        settings = kafka_settings(args) if args.prefix else with_demo_prefix(kafka_settings(args))
+    signal.signal(signal.SIGTERM, _terminated)
+    console = make_console(sys.stdout)
+    with LiveShow(console) if console.is_terminal else PlainShow() as show:
+        finals = run_demo(settings, Path(args.trace) if args.trace else DEMO_TRACE, args.seconds, show)
+    print_report(finals, console, pictures=1)
+    return 0
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> None:
+    # Unwinds everything, so that the broker and the child processes end before this one.
+    raise SystemExit(EXIT_TERMINATED)
