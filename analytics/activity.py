@@ -9,6 +9,7 @@ from analytics.layout import (
     D_ROOT_LAST,
     D_ROOT_OPEN,
     D_ROOT_OWNER,
+    D_UNKNOWN_OWNER,
     GAP_NS,
     MAX_POLL_NS,
     MIN_QUEUED_BYTES,
@@ -22,10 +23,9 @@ from analytics.layout import (
     P_GROUP_FIRST,
     P_GROUP_LAST,
     P_GROUP_OPEN,
-    P_INSIDE_BYTES,
-    P_INSIDE_NS,
     P_MAX_MBPS,
     P_QUEUED_BINS,
+    P_STOPPED_BYTES,
     P_TX_BYTES,
     Q_A,
     Q_B,
@@ -39,6 +39,7 @@ from analytics.layout import (
     Q_SLOT,
     ROOT_EGRESS,
     ROOT_HOST,
+    ROOT_UNKNOWN,
     ROW_AMOUNT,
     ROW_END,
     ROW_QUEUE,
@@ -86,6 +87,8 @@ def activate(
             devices[place, D_ROOT_OWNER] = slot
         group = device_group[place]
     else:
+        if step > 0 and root & 3 == ROOT_UNKNOWN:
+            devices[place, D_UNKNOWN_OWNER] = slot
         return
     if group < 0:
         return
@@ -154,9 +157,8 @@ def take_bytes(row: Ints, queues: Ints, ports: Ints, port_group: Ints) -> None:
     if row[ROW_AMOUNT] == 0 or (ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] < begin):
         return
     ports[port, P_TX_BYTES] += row[ROW_AMOUNT]
-    if begin >= ports[group, P_GROUP_FIRST] and ports[group, P_GROUP_OPEN] > 0:
-        ports[port, P_INSIDE_BYTES] += row[ROW_AMOUNT]
-        ports[port, P_INSIDE_NS] += end - begin
+    if begin >= ports[group, P_GROUP_FIRST] and queues[queue, Q_ORDER] != 0:
+        ports[port, P_STOPPED_BYTES] += row[ROW_AMOUNT]
     if end > ports[group, P_GROUP_BIN_END]:
         ports[group, P_GROUP_BINS_NS] += end - max(begin, ports[group, P_GROUP_BIN_END])
         ports[group, P_GROUP_BIN_END] = end

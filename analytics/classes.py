@@ -42,7 +42,7 @@ class RootFacts:
     stopped_span_ns: int
     """Of the egress that the root host stops: stopped time, and from its first stop to the end of its last."""
     sent_ratio: float | None
-    """Of what it could, what that egress (or the root egress itself) sent in the windows inside the stops' span."""
+    """Of what it could, what that egress (or the root egress itself) sent between its first stop and its last."""
     ingress_ports: int
     """Ingress ports that were stopped because of the root egress."""
     sources: int

@@ -73,7 +73,6 @@ class _Fabric:
     newest_ns: int = 0
     waiting: list[tuple[Events, Ints]] = field(default_factory=list)
     facts: list[Device | Link] = field(default_factory=list)
-    flows: dict[int, Flow] = field(default_factory=dict)
     provisional: dict[str, _Provisional] = field(default_factory=dict)
     changed: bool = False
 
@@ -206,7 +205,7 @@ class Correlate:
         if fact.stream.seq < state.next_seq:
             self.counters["duplicate_rows"] += 1
         elif isinstance(fact, Flow):
-            fabric.flows[int(fact.flow, 16)] = fact
+            fabric.engine.flows[int(fact.flow, 16)] = fact
         else:
             fabric.facts.append(fact)
 
@@ -222,7 +221,7 @@ class Correlate:
         finals: list[Item] = []
 
         def publish(closed: Closed) -> None:
-            final = cascade(fabric.engine, closed, fabric.flows, fabric.reporting, FINAL)
+            final = cascade(fabric.engine, closed, fabric.reporting, FINAL)
             finals.append(final)
             finals.extend(_ended_by(fabric, closed, final))
 
@@ -268,7 +267,7 @@ class Correlate:
         def publish(closed: Closed) -> None:
             before = fabric.provisional.get(closed.id)
             revision = before.said.revision if before is not None else 0
-            now = cascade(ahead, closed, fabric.flows, fabric.reporting, revision)
+            now = cascade(ahead, closed, fabric.reporting, revision)
             if before is not None and now == before.said:
                 return
             now = msgspec.structs.replace(now, revision=int(revision) + 1)
@@ -326,7 +325,6 @@ def _fabric_state(fabric: _Fabric) -> dict[str, Any]:
         "times": [fabric.horizon_ns, fabric.settled_ns, fabric.newest_ns],
         "waiting": [events.view(np.uint8), ports],
         "facts": [list(messages.encode(fact)) for fact in fabric.facts],
-        "flows": [list(messages.encode(flow)) for flow in fabric.flows.values()],
         "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in fabric.provisional.values()],
         "changed": fabric.changed,
     }  # fmt: skip
@@ -346,8 +344,6 @@ def _fabric_of_state(state: dict[str, Any]) -> _Fabric:
     events, ports = state["waiting"]
     fabric.waiting = [(events.view(EVENT), ports)] if len(ports) else []
     fabric.facts = [cast("Device | Link", messages.decode(*message)) for message in state["facts"]]
-    flows = [cast(Flow, messages.decode(*message)) for message in state["flows"]]
-    fabric.flows = {int(flow.flow, 16): flow for flow in flows}
     for message, first_queue in state["provisional"]:
         said = cast(Cascade, messages.decode(*message))
         fabric.provisional[said.id] = _Provisional(said, first_queue)

@@ -9,7 +9,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,8 @@ from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
 from analytics.membership import find
 from analytics.topology import PRIORITIES, Topology
-from stream import kinds
-from stream.facts import Device, Link
+from stream import kinds, messages
+from stream.facts import Device, Flow, Link
 from stream.record import Events
 
 Ints = npt.NDArray[np.int64]
@@ -50,12 +50,14 @@ class Closed:
 
 
 class Engine:
-    """One fabric. `flow_ids` of contributors and names are resolved by the caller through `topology`."""
+    """One fabric."""
 
     def __init__(self, fabric: str) -> None:
         self.fabric = fabric
         self.topology = Topology()
         self.counters: Counter[str] = Counter()
+        self.flows: dict[int, Flow] = {}
+        """Flows by id; the caller adds them."""
         self.pcie: dict[int, list[PcieReading]] = {}
         self.losses: list[tuple[int, int, int]] = []
         """(time_ns, device, rows lost or UNKNOWN) of sequence gaps and source losses."""
@@ -162,6 +164,7 @@ class Engine:
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
             "pcie": [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()],
             "losses": [list(loss) for loss in self.losses],
+            "flows": [list(messages.encode(flow)) for flow in self.flows.values()],
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -174,6 +177,8 @@ class Engine:
         self.free_slots, self._stale = state["free_slots"], state["stale"]
         self.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in state["pcie"]}
         self.losses = [(time_ns, device, count) for time_ns, device, count in state["losses"]]
+        flows = [cast(Flow, messages.decode(*message)) for message in state["flows"]]
+        self.flows = {int(flow.flow, 16): flow for flow in flows}
 
     def cascade_id(self, slot: int) -> str:
         """The id of the cascade in a slot: a hash of the fabric and of its first pause's queue and start."""
@@ -202,7 +207,7 @@ class Engine:
             self.ports = np.concatenate((self.ports, grown))
         devices = len(self.topology.devices) - len(self.devices)
         if devices > 0:
-            grown = layout.new_state(devices, layout.D_COLUMNS, c1=layout.NEVER, c2=-1)
+            grown = layout.new_state(devices, layout.D_COLUMNS, c1=layout.NEVER, c2=-1, c3=-1)
             self.devices = np.concatenate((self.devices, grown))
 
     def _pause_rows(self, events: Events, ports: Ints, reporting: set[str]) -> tuple[Ints, npt.NDArray[np.uint64]]:
@@ -251,10 +256,17 @@ class Engine:
         priority = np.where(events["priority"] == kinds.NO_PRIORITY, 0, events["priority"])
         rows[:, layout.ROW_QUEUE] = ports * PRIORITIES + priority
         rows[:, layout.ROW_AMOUNT] = np.where(ecn, 0, events["value"])
+        rows[flow, layout.ROW_ORDER] = self._destinations(events["flow"][flow])
         rows[:, layout.ROW_ID] = np.select(
             [depth, port_bytes, ecn], [layout.REPORTS_DEPTH, layout.REPORTS_BYTES, layout.REPORTS_ECN], 0
         )
         return rows, events["flow"].copy()
+
+    def _destinations(self, flow_ids: npt.NDArray[np.uint64]) -> Ints:
+        """Index of each flow's destination device + 1, 0 where the flow or its device is not known."""
+        known = {flow: self.topology.find_device(self.flows[flow].dst_device) + 1
+                 for flow in np.unique(flow_ids).tolist() if flow in self.flows}  # fmt: skip
+        return np.array([known.get(flow, 0) for flow in flow_ids.tolist()], np.int64)
 
     def _read_hosts(self, events: Events, ports: Ints) -> None:
         """Keeps PCIe readings and losses with their times; both are looked up by time when a cascade closes."""
@@ -376,6 +388,7 @@ class Engine:
         self.slots[gone, layout.S_PARENT] = -1
         for state, column in (
             (self.queues, layout.Q_SLOT), (self.queues, layout.Q_ROOT_OWNER), (self.devices, layout.D_ROOT_OWNER),
+            (self.devices, layout.D_UNKNOWN_OWNER),
         ):  # fmt: skip
             state[np.isin(state[:, column], gone), column] = -1
         self.free_slots += gone

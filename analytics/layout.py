@@ -34,7 +34,7 @@ ROOT_CYCLE = 1 * 4 + ROOT_SPECIAL
 BYTES, FLOW, DEPTH, CLOSE, OPEN = range(5)
 
 # Columns of a row: when it takes effect; its type; queue = port * 8 + priority; start and end of its window or pause;
-# bytes or paused ns; the pause's order on its queue (OPEN, CLOSE); FLOW: an id for the caller, BYTES and DEPTH: what
+# bytes or paused ns; the pause's order on its queue (OPEN, CLOSE) or the flow's destination device + 1 (FLOW); FLOW: an id for the caller, BYTES and DEPTH: what
 # the device reports (a bit of REPORTS_*).
 ROW_TIME, ROW_TYPE, ROW_QUEUE, ROW_START, ROW_END, ROW_AMOUNT, ROW_ORDER, ROW_ID = range(8)
 ROW_COLUMNS = 8
@@ -44,13 +44,13 @@ REPORTS_DEPTH, REPORTS_BYTES, REPORTS_ECN = 1, 2, 4
 (Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK, Q_STOP_BEFORE, Q_SLOT,
  Q_ROOTS, Q_ROOT_OPEN, Q_ROOT_LAST, Q_ROOT_OWNER) = range(15)  # fmt: skip
 Q_COLUMNS = 15
-# Columns of a device's state as a root.
-D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_REPORTS = range(4)
-D_COLUMNS = 4
+# Columns of a device's state as a root, and as one whose queues gave no evidence (UNKNOWN).
+D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_UNKNOWN_OWNER, D_REPORTS = range(5)
+D_COLUMNS = 5
 # Columns of a port's state; the GROUP ones belong to the sibling group that the port names.
-(P_GROUP_OPEN, P_GROUP_FIRST, P_GROUP_LAST, P_GROUP_BINS_NS, P_GROUP_BIN_END, P_TX_BYTES, P_INSIDE_BYTES, P_INSIDE_NS,
- P_MAX_MBPS, P_QUEUED_BINS) = range(10)  # fmt: skip
-P_COLUMNS = 10
+(P_GROUP_OPEN, P_GROUP_FIRST, P_GROUP_LAST, P_GROUP_BINS_NS, P_GROUP_BIN_END, P_TX_BYTES, P_STOPPED_BYTES,
+ P_MAX_MBPS, P_QUEUED_BINS) = range(9)  # fmt: skip
+P_COLUMNS = 9
 # Columns of a cascade's slot.
 S_FIRST_NS, S_FIRST_QUEUE, S_OPEN, S_LAST_NS, S_PARENT = range(5)
 S_COLUMNS = 5
@@ -59,7 +59,7 @@ S_COLUMNS = 5
 L_EDGE_COLUMNS = 5  # slot, told queue, egress queue, ppm, whether the egress was stopped
 L_CLOSE_COLUMNS = 5  # slot, queue, start_ns, paused_ns, whether the end was guessed
 L_BLAME_COLUMNS = 3  # slot, root, pause ns
-L_FLOW_COLUMNS = 3  # slot, root, row id
+L_FLOW_COLUMNS = 4  # slot, root, row id, whether the bytes left their source (0: they passed the root)
 L_JOIN_COLUMNS = 2  # slot that lives, slot that ends
 
 # Places in the counts that a run fills.

@@ -33,12 +33,12 @@ class EdgeTally:
 
 @dataclass(slots=True)
 class Ledger:
-    """One cascade: pause ns by root, tallies by told queue, by (told queue, egress), bytes by (root, flow)."""
+    """One cascade: pause ns by root, tallies by told queue and (told queue, egress), bytes by (root, flow, at source)."""
 
     root_ns: dict[int, int] = field(default_factory=dict)
     queues: dict[int, QueueTally] = field(default_factory=dict)
     edges: dict[tuple[int, int], EdgeTally] = field(default_factory=dict)
-    flow_bytes: dict[tuple[int, int], int] = field(default_factory=dict)
+    flow_bytes: dict[tuple[int, int, int], int] = field(default_factory=dict)
     former_ids: list[str] = field(default_factory=list)
 
     def absorb(self, other: Ledger) -> None:
@@ -94,7 +94,7 @@ class Ledgers:
                 dict(roots),
                 {queue: QueueTally(*tally) for queue, *tally in queues},
                 {(told, egress): EdgeTally(ppm, passed) for told, egress, ppm, passed in edges},
-                {(root, flow): amount for root, flow, amount in flows},
+                {(root, flow, at_source): amount for root, flow, at_source, amount in flows},
                 former_ids,
             )
             for slot, roots, queues, edges, flows, former_ids in state
@@ -131,8 +131,8 @@ class Ledgers:
 
     def book_flows(self, flows: Ints, flow_ids: npt.NDArray[Any], amounts: Ints) -> None:
         """Books bytes of flows through active roots; `flow_ids` and `amounts` are indexed by the row ids in `flows`."""
-        for slot, root, row in flows.tolist():
-            key = (root, int(flow_ids[row]))
+        for slot, root, row, at_source in flows.tolist():
+            key = (root, int(flow_ids[row]), at_source)
             ledger = self.open(slot)
             ledger.flow_bytes[key] = ledger.flow_bytes.get(key, 0) + int(amounts[row])
 

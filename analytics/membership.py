@@ -6,11 +6,13 @@ from numba import njit
 
 from analytics.layout import (
     D_ROOT_OWNER,
+    D_UNKNOWN_OWNER,
     GAP_NS,
     N_JOINS,
     Q_ROOT_OWNER,
     ROOT_EGRESS,
     ROOT_HOST,
+    ROOT_UNKNOWN,
     S_FIRST_NS,
     S_FIRST_QUEUE,
     S_LAST_NS,
@@ -40,6 +42,8 @@ def owner(queues: Ints, devices: Ints, root: int) -> int:
         return queues[root >> 2, Q_ROOT_OWNER]
     if root & 3 == ROOT_HOST:
         return devices[root >> 2, D_ROOT_OWNER]
+    if root & 3 == ROOT_UNKNOWN:
+        return devices[root >> 2, D_UNKNOWN_OWNER]
     return -1
 
 

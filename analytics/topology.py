@@ -49,6 +49,10 @@ class Topology:
             self.devices.append(name)
         return index
 
+    def find_device(self, name: str) -> int:
+        """Index of a device, -1 if nothing has named it."""
+        return self._device_index.get(name, -1)
+
     def port(self, device: str, port: str) -> int:
         """Index of a port, made if new."""
         key = (self.device(device), port)

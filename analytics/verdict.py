@@ -44,16 +44,14 @@ class Confidence:
     missing: tuple[str, ...]
 
 
-def cascade(
-    engine: Engine, closed: Closed, flows: dict[int, Flow], reporting: set[str], revision: int | str
-) -> Cascade:
-    """The published cascade. `flows` by flow id; `reporting` names the devices that report pauses themselves."""
+def cascade(engine: Engine, closed: Closed, reporting: set[str], revision: int | str) -> Cascade:
+    """The published cascade. `reporting` names the devices that report pauses themselves."""
     ledger = closed.ledger
     pause_ns = sum(tally.pause_ns for tally in ledger.queues.values())
     blamed = sum(ledger.root_ns.values())
     shares = {root: ns * PPM // blamed for root, ns in ledger.root_ns.items()} if blamed else {}
     named = {root: ppm for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL}
-    roots = [_root(engine, closed, flows, root, ppm) for root, ppm in named.items()]
+    roots = [_root(engine, closed, root, ppm) for root, ppm in named.items()]
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
     confidence = _confidence(engine, closed, reporting, shares, pause_ns)
@@ -80,9 +78,9 @@ def cascade(
     )
 
 
-def _root(engine: Engine, closed: Closed, flows: dict[int, Flow], root: int, ppm: int) -> Root:
+def _root(engine: Engine, closed: Closed, root: int, ppm: int) -> Root:
     topology = engine.topology
-    contributors = _contributors(engine, closed, flows, root)
+    contributors = _contributors(engine, closed, root)
     if root & 3 == layout.ROOT_EGRESS:
         device, port, priority = topology.queue_name(root >> 2)
         kind = "egress"
@@ -112,8 +110,9 @@ def _root_facts(
     state = engine.ports
     active_ns = int(state[group, layout.P_GROUP_BINS_NS]) if group >= 0 else 0
     speed = int(topology.port_speed_mbps[port]) if port >= 0 else 0
-    inside_ns = int(state[port, layout.P_INSIDE_NS]) if port >= 0 else 0
-    inside_bytes = int(state[port, layout.P_INSIDE_BYTES]) if port >= 0 else 0
+    stopped_bytes = int(state[port, layout.P_STOPPED_BYTES]) if port >= 0 else 0
+    counted = port >= 0 and bool(engine.devices[topology.port_device[port], layout.D_REPORTS] & layout.REPORTS_BYTES)
+    span_ns = max(0, told.last_ns - told.first_ns)
     peer = int(topology.port_peer[port]) if port >= 0 else -1
     faces = int(topology.port_device[peer]) if peer >= 0 else -1
     members = topology.group_ports[topology.group_start[group] : topology.group_start[group + 1]] if group >= 0 else ()
@@ -125,8 +124,8 @@ def _root_facts(
         faces_host=topology.devices[faces] if faces >= 0 and topology.is_host[faces] else "",
         pcie=_pcie(engine, closed, root >> 2) if kind == "host" else (),
         stopped_ns=told.pause_ns,
-        stopped_span_ns=max(0, told.last_ns - told.first_ns),
-        sent_ratio=inside_bytes * 8_000 / (speed * inside_ns) if inside_ns and speed else None,
+        stopped_span_ns=span_ns,
+        sent_ratio=stopped_bytes * 8_000 / (speed * span_ns) if counted and span_ns and speed else None,
         ingress_ports=_ingress_ports(closed, root >> 2) if kind == "egress" else 0,
         sources=sources,
         max_mbps=int(state[port, layout.P_MAX_MBPS]) if port >= 0 else 0,
@@ -182,8 +181,13 @@ def _ingress_ports(closed: Closed, egress: int) -> int:
     )
 
 
-def _contributors(engine: Engine, closed: Closed, flows: dict[int, Flow], root: int) -> tuple[Contributor, ...]:
-    counted = {flow: amount for (of, flow), amount in closed.ledger.flow_bytes.items() if of == root}
+def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributor, ...]:
+    flows = engine.flows
+    counted: dict[int, int] = {}
+    for (of, flow, _), amount in closed.ledger.flow_bytes.items():
+        if of == root:
+            # Of a flow to a stopped host, bytes are counted at its source and at the host's link: the larger fed it.
+            counted[flow] = max(counted.get(flow, 0), amount)
     estimated = not counted
     if estimated:
         counted = {
