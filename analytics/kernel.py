@@ -136,10 +136,10 @@ def run(
                     root, slot = there * 4 + ROOT_HOST, devices[there, D_ROOT_OWNER]
             at_source = 0
             dst = rows[i, ROW_ORDER] - 1
-            if slot < 0 and dst >= 0 and is_host[port_device[port]]:
+            leaves_host = slot < 0 and dst >= 0 and is_host[port_device[port]]
+            if leaves_host and (devices[dst, D_ROOT_OPEN] > 0 or devices[dst, D_ROOT_LAST] >= begin):
                 # A flow to a stopped host may stand still before it reaches the host's link: it feeds the root as well.
-                if devices[dst, D_ROOT_OPEN] > 0 or devices[dst, D_ROOT_LAST] >= begin:
-                    root, slot, at_source = dst * 4 + ROOT_HOST, devices[dst, D_ROOT_OWNER], 1
+                root, slot, at_source = dst * 4 + ROOT_HOST, devices[dst, D_ROOT_OWNER], 1
             if slot >= 0:
                 at = counts[N_FLOWS]
                 flows[at, 0], flows[at, 1], flows[at, 2] = find(slots, slot), root, rows[i, ROW_ID]

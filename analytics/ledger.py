@@ -33,7 +33,7 @@ class EdgeTally:
 
 @dataclass(slots=True)
 class Ledger:
-    """One cascade: pause ns by root, tallies by told queue and (told queue, egress), bytes by (root, flow, at source)."""
+    """One cascade: pause ns by root, tallies by told queue and (told queue, egress), bytes by (root, flow, where)."""
 
     root_ns: dict[int, int] = field(default_factory=dict)
     queues: dict[int, QueueTally] = field(default_factory=dict)
