@@ -58,8 +58,8 @@ def decode_dead_letter(value: bytes) -> DeadLetter:
     """The letter in a value of topic deadletter; raises WireError for anything else."""
     try:
         return _decoder.decode(value)
-    except msgspec.DecodeError as err:
-        raise WireError(f"not a dead letter: {err}") from err
+    except (msgspec.DecodeError, RecursionError) as err:
+        raise WireError(f"not a dead letter: {str(err)[:200]}") from err
 
 
 class DeadLetters:

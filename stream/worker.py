@@ -6,6 +6,7 @@ processed becomes a dead letter, and the stream goes on.
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -20,14 +21,17 @@ from stream.batch import Batch, StreamKey
 from stream.dead_letters import DeadLetters
 from stream.errors import BrokerError, WireError
 from stream.facts import Device, Flow, Link, fact_stream
+from stream.intake import Intake
 from stream.isolation import CountingStep, IsolatedStep
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
-from stream.messages import Encoded, Item, decode, encode
+from stream.messages import Encoded, Item, encode
 from stream.offset_gaps import PartitionId
 from stream.outbox import FLUSH_DEADLINE_S, HOLD_S, Outbox
 from stream.roster import SourceUp
+from stream.sampled_log import SampledLog
 from stream.subscriber import WAIT_S, Received, Subscriber
-from stream.topics import BY_NAME
+
+_log = logging.getLogger(__name__)
 
 MAX_MESSAGES = 500
 ROSTER_DEADLINE_S = 60.0
@@ -77,11 +81,13 @@ class Worker:
         self._guard = IsolatedStep(step)
         self._announced: set[StreamKey] = set()
         self._streams_on: defaultdict[PartitionId, set[StreamKey]] = defaultdict(set)
-        self._counters = {"items": 0, "outputs": 0, "tombstones": 0, "unreadable": 0, "poisoned": 0, "rebalances": 0}
+        self._counters = {"items": 0, "outputs": 0, "unsendable": 0, "poisoned": 0, "rebalances": 0}
+        self._unsendable_log = SampledLog(_log)
         self._trouble_since_s: float | None = None
         self._trouble_told = False
         self._outbox = Outbox(settings, deadline_s=deadline_s)
         self._dead_letters = DeadLetters(name, self._send, clock_ns)
+        self._intake = Intake(self._dead_letters)
         self._control = Subscriber(settings, ["control"], deadline_s=deadline_s)
         self._data = Subscriber(
             settings,
@@ -97,6 +103,7 @@ class Worker:
         data, control = self._data.counters, self._control.counters
         return {
             **self._counters,
+            **self._intake.counters,
             "dead_letters": self._dead_letters.count,
             **{name: data[name] + control[name] for name in data},
             **{f"outbox_{name}": count for name, count in self._outbox.counters.items()},
@@ -150,21 +157,11 @@ class Worker:
         return bool(received or told)
 
     def _decode(self, received: Sequence[Received]) -> list[tuple[Received, Item]]:
-        read = []
-        for message in received:
-            if message.value is None and BY_NAME[message.topic].compacted:
-                self._counters["tombstones"] += 1
-                continue
-            try:
-                item = decode(message.topic, message.key, message.value)
-            except WireError as err:
-                self._counters["unreadable"] += 1
-                self._dead_letters.message(message, str(err))
-                continue
+        read = self._intake.read(received)
+        for message, item in read:
             stream = _stream_of(item)
             if stream is not None:
                 self._streams_on[PartitionId(message.topic, message.partition)].add(stream)
-            read.append((message, item))
         return read
 
     def _learn(self, told: Sequence[tuple[Received, Item]]) -> None:
@@ -207,8 +204,15 @@ class Worker:
             self._counters["poisoned"] += 1
             self._dead_letters.message(read[position][0], f"{type(error).__name__}: {error}")
         for output in outputs:
-            self._send(encode(output))
-        self._counters["outputs"] += len(outputs)
+            try:
+                encoded = encode(output)
+            except WireError as err:
+                # Made of numbers that each were possible and whose sum is not; no reader would take it.
+                self._counters["unsendable"] += 1
+                self._unsendable_log.warning("%s made a value that cannot be sent: %s", self._name, err)
+                continue
+            self._send(encoded)
+            self._counters["outputs"] += 1
         if outputs and self._on_outputs is not None:
             self._on_outputs(outputs)
 
