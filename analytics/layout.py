@@ -34,7 +34,7 @@ ROOT_CYCLE = 1 * 4 + ROOT_SPECIAL
 BYTES, FLOW, DEPTH, CLOSE, OPEN = range(5)
 
 # Columns of a row: when it takes effect; its type; queue = port * 8 + priority; start and end of its window or pause;
-# bytes or paused ns; the pause's order on its queue (OPEN, CLOSE) or the flow's destination device + 1 (FLOW); an id for
+# bytes or paused ns; order of the pause on its queue (OPEN, CLOSE) or destination device + 1 of the flow (FLOW); id for
 # the caller (FLOW) or what the device reports, a bit of REPORTS_* (BYTES, DEPTH).
 ROW_TIME, ROW_TYPE, ROW_QUEUE, ROW_START, ROW_END, ROW_AMOUNT, ROW_ORDER, ROW_ID = range(8)
 ROW_COLUMNS = 8
