@@ -218,8 +218,8 @@ class Outbox:
         why = f" ({self.trouble})" if self.trouble else ""
         fatal = self._last_error.fatal
         return BrokerError(
-            f"{self.waiting} message{'s' * (self.waiting != 1)} could not be delivered to {self._settings.bootstrap_servers} "
-            f"within {deadline_s:.3g} s{why}",
+            f"{self.waiting} message{'s' * (self.waiting != 1)} could not be delivered to "
+            f"{self._settings.bootstrap_servers} within {deadline_s:.3g} s{why}",
             "start the publisher again" if fatal else "check that the broker runs and can be reached",
         )
 
