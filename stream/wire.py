@@ -90,27 +90,33 @@ _HIGH_VALUE, _HIGH_EXTRA = _HIGH["value"].view(np.uint64), _HIGH["extra"].view(n
 
 
 def encode(batch: Batch) -> bytes:
-    """The Kafka value of a batch; raises WireError for a batch that `decode` would not take or not give back."""
-    count = len(batch.events)
-    stream = batch.stream
+    """The Kafka value of a batch; raises WireError for a batch that `decode` would not take or not give back.
+
+    Where rows of unknown kind were left out, rows of kind 0 stand for them, so that the others keep their numbers.
+    """
+    stream, events, texts = batch.stream, batch.events, batch.texts
+    if events.dtype != EVENT:
+        raise WireError("the rows are not of the record's dtype", "make them with stream.record.empty_events")
+    if batch.positions is not None:
+        events = np.zeros(len(batch.events) + batch.skipped, EVENT)
+        events[batch.positions] = batch.events
+        texts = tuple((int(batch.positions[row]), text) for row, text in texts)
+    count = len(events)
     if count > MAX_EVENTS:
         raise WireError(f"{count} events in one value", f"send at most {MAX_EVENTS}")
-    if batch.events.dtype != EVENT:
-        raise WireError("the rows are not of the record's dtype", "make them with stream.record.empty_events")
-    if batch.skipped or batch.positions is not None:
-        raise WireError("a batch that lacks its rows of unknown kind would number the others anew")
     try:
         packed = _encoder.encode(
             Names(stream.source, stream.epoch, batch.seq, batch.mark_ns, batch.lost, stream.fabric, stream.device,
-                  batch.ports, batch.texts)
+                  batch.ports, texts)
         )  # fmt: skip
     except (UnicodeEncodeError, OverflowError, TypeError) as err:
         raise WireError(f"the names do not encode ({err})") from err
     padding = bytes(-len(packed) % 8)
     value = HEADER.pack(MAGIC, RECORD_BYTES, SCHEMA_VERSION, count, len(packed)) + packed + padding
-    value += batch.events.tobytes()
-    if skipped := decode(stream.topic, value, batch.key).skipped:
-        raise WireError(f"{skipped} rows of unknown kind")
+    value += events.tobytes()
+    skipped = decode(stream.topic, value, batch.key).skipped
+    if skipped != batch.skipped:
+        raise WireError(f"{skipped} rows of unknown kind, of which the batch counts {batch.skipped}")
     return value
 
 

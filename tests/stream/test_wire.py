@@ -72,6 +72,10 @@ def test_rows_lie_at_a_multiple_of_eight_whatever_the_length_of_the_names() -> N
         assert (len(value) - 2 * EVENT.itemsize) % 8 == 0
 
 
+def test_kind_0_stands_for_rows_that_were_left_out_and_is_never_given() -> None:
+    assert 0 not in kinds.BY_CODE
+
+
 def test_names_that_end_in_zero_bytes_are_told_from_the_padding() -> None:
     for text in ("", "\0", "\0" * 7, "\0" * 9):
         sent = dataclasses.replace(batch(pauses(1)), texts=((0, text),))
@@ -161,7 +165,7 @@ def test_any_kind_may_stand_on_the_episode_topic_and_loss_on_every_topic() -> No
         ({"stream": STREAM._replace(source="s" * 225)}, "at most 224"),
         ({"stream": STREAM._replace(epoch="\ud800")}, "do not encode"),
         ({"stream": STREAM._replace(topic="device")}, "no packed values"),
-        ({"skipped": 1}, "number the others anew"),
+        ({"skipped": 1}, "0 rows of unknown kind, of which the batch counts 1"),
     ],
 )
 def test_a_batch_that_no_reader_would_take_is_not_encoded(wrong: dict[str, object], complaint: str) -> None:
@@ -172,8 +176,20 @@ def test_a_batch_that_no_reader_would_take_is_not_encoded(wrong: dict[str, objec
 def test_a_source_does_not_send_a_kind_that_the_table_lacks() -> None:
     events = pauses(2)
     events["kind"][1] = 250
-    with pytest.raises(WireError, match="1 rows of unknown kind"):
+    with pytest.raises(WireError, match="1 rows of unknown kind, of which the batch counts 0"):
         wire.encode(batch(events))
+
+
+def test_a_batch_that_lacks_its_rows_of_unknown_kind_comes_back_as_it_is() -> None:
+    value = bytearray(wire.encode(dataclasses.replace(batch(pauses(6)), texts=((1, "one"), (5, "five")))))
+    for row in (0, 3):
+        value[-(6 - row) * EVENT.itemsize + 52] = 250
+    once = wire.decode("pfc", bytes(value))
+    again = wire.decode("pfc", wire.encode(once))
+    assert again.texts == once.texts == ((0, "one"), (3, "five"))
+    assert again.row_seqs().tolist() == once.row_seqs().tolist() == [18, 19, 21, 22]
+    assert (again.skipped, again.next_seq) == (2, 23)
+    assert np.array_equal(again.events, once.events)
 
 
 def test_an_episode_stream_bears_the_longest_source_and_its_topic() -> None:
