@@ -103,7 +103,8 @@ def create_topics(
             )
             for topic in missing
         ]
-        futures = admin_client(settings).create_topics(new, operation_timeout=deadline_s, request_timeout=deadline_s)
+        client = admin_client(settings)  # lives until its futures are done
+        futures = client.create_topics(new, operation_timeout=deadline_s, request_timeout=deadline_s)
         for topic in missing:
             full = full_name(settings.prefix, topic.name)
             # Made by another process in this moment: then it exists, and its settings are looked at like others'.
