@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from pausetrace.columns import Columns
-    from pausetrace.subscribe import cascades, subscribe
+    from pausetrace.subscription import cascades, subscribe
     from stream.cascade import Cascade
     from stream.errors import PausetraceError
 
@@ -22,8 +22,8 @@ _HOME = {
     "Cascade": "stream.cascade",
     "Columns": "pausetrace.columns",
     "PausetraceError": "stream.errors",
-    "cascades": "pausetrace.subscribe",
-    "subscribe": "pausetrace.subscribe",
+    "cascades": "pausetrace.subscription",
+    "subscribe": "pausetrace.subscription",
 }
 
 

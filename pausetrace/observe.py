@@ -75,10 +75,15 @@ def _wanted(reads: list[Read], selection: Selection) -> Iterator[Row | Read]:
             wanted = selection.rows(read.item)
             if wanted.any():
                 yield from rows(select(Columns.of([read.item]), wanted))
-        elif not selection.devices or _names_one(
-            msgspec.json.decode(read.received.value or b"null"), selection.devices
-        ):
+        elif not selection.devices or _names_one(_decoded(read.received.value or b""), selection.devices):
             yield read
+
+
+def _decoded(value: bytes) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None  # no JSON: it names nothing
 
 
 def _names_one(value: Any, names: frozenset[str]) -> bool:
@@ -104,8 +109,7 @@ class JsonLines:
 
     def value(self, read: Read) -> None:
         """One value, on one line even if its publisher wrote several."""
-        value = read.received.value or b""
-        self._write(msgspec.json.format(value, indent=-1) if b"\n" in value else value)
+        self._write(b" ".join((read.received.value or b"").splitlines()))
 
     def pause(self) -> None:
         """Lets the reader of the pipe see what there is."""

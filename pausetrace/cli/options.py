@@ -25,6 +25,12 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, *args: object, **kwargs: object) -> None:
         super().__init__(prog, max_help_position=30)
 
+    def _format_action(self, action: argparse.Action) -> str:
+        if isinstance(action, argparse._SubParsersAction):
+            # The verbs alone, without a line for the argument that chooses among them.
+            return "".join(self._format_action(verb) for verb in action._get_subactions())
+        return super()._format_action(action)
+
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings or action.nargs == 0:
             return super()._format_action_invocation(action)
@@ -92,6 +98,6 @@ def load_config(args: argparse.Namespace) -> Loaded:
 
 def kafka_settings(args: argparse.Namespace) -> KafkaSettings:
     """Where Kafka is, for a verb with Kafka options; raises ConfigError."""
-    from pausetrace.subscribe import settings_of
+    from pausetrace.subscription import settings_of
 
     return settings_of(load_config(args).config.kafka)
