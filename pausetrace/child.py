@@ -58,6 +58,11 @@ class Child:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def wait_until_said(self, text: str, deadline_s: float) -> None:
         """Waits until the child has said this on stderr; raises ChildError at the deadline or if it ends before."""
         end_s = time.monotonic() + deadline_s
