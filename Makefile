@@ -16,8 +16,8 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do "$$p" -c '$(USABLE)' 2>/dev/null &&
 
 # What to run once after the installation so that the demo does not wait for it: a command line for $(BIN)/python, run again
 # when a file of $(WARM_UP_FILES) changes. Empty: nothing.
-WARM_UP :=
-WARM_UP_FILES :=
+WARM_UP := -m pausetrace.cli.main analyze pausetrace/demo_trace -o json >/dev/null
+WARM_UP_FILES := $(wildcard analytics/*.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types imports check format lock clean
