@@ -395,6 +395,8 @@ class Engine:
 
     def _closed(self, slot: int, still_open: bool, end_ns: int) -> Closed:
         start_ns = int(self.slots[slot, layout.S_FIRST_NS])
+        # A stream may go down, by its clock, before its last pause began.
+        end_ns = max(start_ns, end_ns)
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stream.kinds import INT64_MAX
+
 Ints = npt.NDArray[np.int64]
+
+
+def bounded_sum(amounts: Iterable[int]) -> int:
+    """The sum of amounts that are not negative; it stops at INT64_MAX, which only absurd rows can reach."""
+    return min(sum(amounts), INT64_MAX)
 
 
 @dataclass(slots=True)
@@ -44,11 +52,11 @@ class Ledger:
     def absorb(self, other: Ledger) -> None:
         """Takes in all of a cascade that was joined to this one."""
         for root, ns in other.root_ns.items():
-            self.root_ns[root] = self.root_ns.get(root, 0) + ns
+            self.root_ns[root] = bounded_sum((self.root_ns.get(root, 0), ns))
         for queue, theirs in other.queues.items():
             mine = self.queues.setdefault(queue, QueueTally())
             mine.pauses += theirs.pauses
-            mine.pause_ns += theirs.pause_ns
+            mine.pause_ns = bounded_sum((mine.pause_ns, theirs.pause_ns))
             mine.first_ns = min(mine.first_ns, theirs.first_ns)
             mine.last_ns = max(mine.last_ns, theirs.last_ns)
             mine.guessed += theirs.guessed
@@ -57,7 +65,7 @@ class Ledger:
             kept.ppm += edge.ppm
             kept.passed_ppm += edge.passed_ppm
         for key, amount in other.flow_bytes.items():
-            self.flow_bytes[key] = self.flow_bytes.get(key, 0) + amount
+            self.flow_bytes[key] = bounded_sum((self.flow_bytes.get(key, 0), amount))
         self.former_ids += other.former_ids
 
 
@@ -68,7 +76,12 @@ def sums(keys: Ints, *columns: Ints) -> tuple[Ints, ...]:
     order = np.lexsort(keys.T[::-1])
     keys = keys[order]
     starts = np.flatnonzero(np.concatenate(([True], (keys[1:] != keys[:-1]).any(axis=1))))
-    return (keys[starts], *(np.add.reduceat(column[order], starts) for column in columns))
+    return (keys[starts], *(np.add.reduceat(_roomy(column)[order], starts) for column in columns))
+
+
+def _roomy(column: Ints) -> npt.NDArray[Any]:
+    """The column in Python's own integers if its sum could overflow."""
+    return column.astype(object) if int(column.max(initial=0)) > INT64_MAX // len(column) else column
 
 
 class Ledgers:
@@ -120,11 +133,11 @@ class Ledgers:
             edge.passed_ppm += passed
         for (slot, root), pause_ns in _rows(sums(blames[:, :2], blames[:, 2])):
             ledger = self.open(slot)
-            ledger.root_ns[root] = ledger.root_ns.get(root, 0) + pause_ns
+            ledger.root_ns[root] = bounded_sum((ledger.root_ns.get(root, 0), pause_ns))
         for slot, queue, start_ns, pause_ns, guessed in closes.tolist():
             tally = self.open(slot).queues.setdefault(queue, QueueTally())
             tally.pauses += 1
-            tally.pause_ns += pause_ns
+            tally.pause_ns = bounded_sum((tally.pause_ns, pause_ns))
             tally.first_ns = min(tally.first_ns, start_ns)
             tally.last_ns = max(tally.last_ns, start_ns + pause_ns)
             tally.guessed += guessed
@@ -134,7 +147,7 @@ class Ledgers:
         for slot, root, row, at_source in flows.tolist():
             key = (root, int(flow_ids[row]), at_source)
             ledger = self.open(slot)
-            ledger.flow_bytes[key] = ledger.flow_bytes.get(key, 0) + int(amounts[row])
+            ledger.flow_bytes[key] = bounded_sum((ledger.flow_bytes.get(key, 0), int(amounts[row])))
 
 
 def _rows(summed: tuple[Ints, ...]) -> list[Any]:

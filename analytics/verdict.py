@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from analytics import layout
 from analytics.classes import UNCLASSIFIED, RootFacts, Sibling, classify
 from analytics.engine import Closed, Engine
-from analytics.ledger import QueueTally
+from analytics.ledger import QueueTally, bounded_sum
 from analytics.topology import PRIORITIES
 from stream import kinds
 from stream.cascade import Cascade, Contributor, Edge, PausedQueue, Root
@@ -47,7 +47,7 @@ class Confidence:
 def cascade(engine: Engine, closed: Closed, reporting: set[str], revision: int | str) -> Cascade:
     """The published cascade. `reporting` names the devices that report pauses themselves."""
     ledger = closed.ledger
-    pause_ns = sum(tally.pause_ns for tally in ledger.queues.values())
+    pause_ns = bounded_sum(tally.pause_ns for tally in ledger.queues.values())
     blamed = sum(ledger.root_ns.values())
     shares = {root: ns * PPM // blamed for root, ns in ledger.root_ns.items()} if blamed else {}
     named = {root: ppm for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL}
@@ -327,7 +327,7 @@ def _confidence(
     # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
     kinds_seen = 1 + switch_kinds + int(host_known) if switch_kinds else 1
     evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
-    coverage = covered / pause_ns if pause_ns else 0.0
+    coverage = min(1.0, covered / pause_ns) if pause_ns else 0.0
     return Confidence(round(PPM * time * coverage * evidence * _margin(engine, shares)), tuple(missing))
 
 
@@ -371,7 +371,7 @@ def _lost(engine: Engine, closed: Closed) -> dict[str, int]:
         if closed.start_ns - layout.GAP_NS <= time_ns <= closed.end_ns + layout.GAP_NS
     ]
     return {
-        "rows_lost": sum(count for count in near if count > 0),
+        "rows_lost": bounded_sum(count for count in near if count > 0),
         "streams_joined_late": sum(count == kinds.UNKNOWN for count in near),
         "ends_guessed": 0 if closed.still_open else sum(tally.guessed for tally in closed.ledger.queues.values()),
     }
