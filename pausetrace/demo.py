@@ -27,7 +27,7 @@ from simulation.trace import read_trace
 from simulation.trace_columns import Trace
 from stream.cascade import FINAL, Cascade
 from stream.embedded import EmbeddedBroker
-from stream.errors import BrokerError, PausetraceError
+from stream.errors import EXIT_MISSING_DEPENDENCY, BrokerError, MissingDependencyError, PausetraceError
 from stream.kafka_settings import KafkaSettings
 from stream.topic_admin import create_topics
 
@@ -204,8 +204,10 @@ def _warm_up(path: Path, show: Show) -> None:
     except subprocess.TimeoutExpired:
         raise PausetraceError(f"kernels were not compiled within {WARM_UP_DEADLINE_S:g} s", "run it again") from None
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise PausetraceError(f"the trace cannot be analyzed: {last.removeprefix('pausetrace: error: ')}")
+        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix("pausetrace: error: ")
+        if done.returncode == EXIT_MISSING_DEPENDENCY:
+            raise MissingDependencyError(last)
+        raise PausetraceError(f"the trace cannot be analyzed: {last}")
 
 
 def _what(trace: Trace) -> str:
