@@ -208,6 +208,11 @@ def take_pauses(
                 if rows[i, ROW_TYPE] != OPEN:
                     continue
                 queue = rows[i, ROW_QUEUE]
+                if opening > 0 and group[opening - 1] == queue:
+                    # A clock too coarse to part them: of several that open on a queue at one instant the last stands.
+                    counts[N_REOPENED] += 1
+                    queues[queue, Q_ORDER] = rows[i, ROW_ORDER]
+                    continue
                 if queues[queue, Q_ORDER] != 0:
                     counts[N_REOPENED] += 1
                     close(
