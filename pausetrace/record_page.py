@@ -23,11 +23,15 @@ _VALUE = """\
 ## A packed Kafka value
 
 `PTB1`, record size (uint16), schema version (uint16), count of records (uint32), length of the names (uint32); then
-the names as a msgpack map {source, epoch, seq, mark_ns, lost, fabric, device, ports, texts}, padded with zeros to a
-multiple of 8; then the records. The key is `fabric/device`. `seq` is the sequence number of the first record,
-`mark_ns` says that nothing older follows on this stream (fabric, source, epoch, topic, device); a value without
-records moves the mark alone. A reader takes a longer record of a later version by its size, and leaves out records of
-a kind that it does not know.
+the names as a msgpack map {source, epoch, seq, mark_ns, lost, fabric, device, ports, texts}; then zeros up to a
+multiple of 8, which the length of the names leaves out; then the records. The key is `fabric/device`. `seq` is the
+sequence number of the first record, `mark_ns` says that nothing older follows on this stream (fabric, source, epoch,
+topic, device); a value without records moves the mark alone.
+
+A reader takes a longer record of a later version by its size, and leaves out records of a kind that it does not know.
+It refuses a value with a record that breaks a rule: an index beyond the names, a number out of its range, a priority or
+side that does not exist, or a kind that belongs on another topic (`SOURCE_LOST` may stand on every packed topic, and
+every kind on `episode`).
 """
 
 

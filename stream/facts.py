@@ -1,6 +1,7 @@
 """Facts about a fabric: devices, links and flows, JSON on low-rate topics, each a stream of its own with valid_from_ns.
 
-The published JSON Schemas derive from these structs.
+The published JSON Schemas derive from these structs. A default is part of the format for good: a fact that leaves a
+field out says the default, in a capture of whatever age.
 """
 
 from __future__ import annotations
