@@ -220,8 +220,10 @@ def _keep_largest(scratch_root: Ints, scratch_share: Floats, found: int, spilled
             for j in range(i + 1, found):
                 if scratch_share[j] > scratch_share[best]:
                     best = j
-            scratch_root[i], scratch_root[best] = scratch_root[best], scratch_root[i]
-            scratch_share[i], scratch_share[best] = scratch_share[best], scratch_share[i]
+            root, share = scratch_root[best], scratch_share[best]
+            for j in range(best, i, -1):
+                scratch_root[j], scratch_share[j] = scratch_root[j - 1], scratch_share[j - 1]
+            scratch_root[i], scratch_share[i] = root, share
         rest = spilled
         for i in range(keep, found):
             rest += scratch_share[i]

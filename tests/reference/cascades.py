@@ -1,7 +1,7 @@
 """Which cascade a pause belongs to and what each cascade sums up, over whole lists: the twin of membership and ledger.
 
-A pause joins the cascades of the causes and roots that have at least a tenth of its blame; a cascade that had no stopped
-queue for more than 10 ms is over.
+A pause joins the cascades of the causes and roots that have at least a tenth of its blame; a cascade that had no
+stopped queue for more than 10 ms is over.
 """
 
 from __future__ import annotations
