@@ -6,6 +6,7 @@ In: Kafka. Out: items with their place. Dead letters are the workers' business; 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Sequence
 from types import TracebackType
@@ -22,6 +23,9 @@ _log = logging.getLogger(__name__)
 
 UNDECODED = ("health", "deadletter")
 """JSON topics that no step reads: their values are handed on as they are."""
+
+TROUBLE_S = 5.0
+"""Kafka's complaints are told when they last so long: a connection that is made anew is none."""
 
 Start = Literal["earliest", "latest"]
 
@@ -40,6 +44,8 @@ class Reader:
         self._subscriber = Subscriber(settings, topics, start=start)
         self._bad_log = SampledLog(_log)
         self._counts: Counter[str] = Counter(bad_values=0)
+        self._trouble_since_s: float | None = None
+        self._trouble_told = False
 
     @property
     def counters(self) -> dict[str, int]:
@@ -49,7 +55,9 @@ class Reader:
     def read(self, wait_s: float = WAIT_S) -> list[Read]:
         """What has come; waits at most so long."""
         read = []
-        for received in self._subscriber.consume(wait_s=wait_s):
+        messages = self._subscriber.consume(wait_s=wait_s)
+        self._mind_trouble("" if messages else self._subscriber.trouble)
+        for received in messages:
             if received.value is None:
                 continue  # a tombstone: an older version that compaction may remove
             try:
@@ -62,6 +70,19 @@ class Reader:
             read.append(Read(received, item))
         self._subscriber.take_gaps()  # the subscriber has counted and logged them
         return read
+
+    def _mind_trouble(self, trouble: str) -> None:
+        """Logs once that Kafka does not answer, and once that it does again."""
+        now_s = time.monotonic()
+        if not trouble:
+            if self._trouble_told:
+                _log.warning("Kafka answers again")
+            self._trouble_since_s, self._trouble_told = None, False
+        elif self._trouble_since_s is None:
+            self._trouble_since_s = now_s
+        elif not self._trouble_told and now_s - self._trouble_since_s >= TROUBLE_S:
+            _log.warning("waiting for Kafka: %s", trouble)
+            self._trouble_told = True
 
     def end(self) -> dict[PartitionId, tuple[int, int]]:
         """Where the topics end now, for `has_reached`."""

@@ -103,7 +103,8 @@ def _head(cascade: Cascade, trees: list[Tree], glyphs: Glyphs, width: int) -> It
     if cascade.severity_reason:
         yield Text(f" {printable(cascade.severity_reason)}")
     if cascade.suspect_set:
-        yield Text(" The evidence does not tell these suspects apart.", style="bold")
+        apart = "" if len(cascade.roots) < 2 else " to tell these suspects apart"
+        yield Text(f" No verdict: the evidence is too thin{apart}.", style="bold")
         for missing in cascade.missing_evidence:
             yield Text(f" {glyphs.bullet} missing: {printable(missing)}", style="yellow")
 
@@ -171,6 +172,8 @@ def _rows(tree: Tree, glyphs: Glyphs, shown: set[int], mark: str, several: bool)
         label.append(printable(place_name(queue.device, queue.port)), style="bold" if node.children else "")
         if several:
             label.append(_priority(queue.priority), style="dim")
+        if isinstance(node.parent, Tree) and node.parent.root is None:
+            label.append(f" (by {printable(queue.paused_by_device)})", style="dim")
         if node.also_by:
             label.append(f" (also by {printable(', '.join(node.also_by[:2]))})", style="dim")
         yield _Row(label, "", node, colour)
@@ -219,7 +222,7 @@ def _shown(trees: list[Tree]) -> set[int]:
 
 def _root_label(root: Root | None, named: ClassName, glyphs: Glyphs, mark: str, several: bool) -> Text:
     if root is None:
-        return Text(f" {mark} stopped by a queue that leads to no root", style="dim")
+        return Text(f" {mark} stopped by queues that lead to no root", style="dim")
     label = Text.assemble(
         " ", (f"{mark} {printable(place_name(root.device, root.port))}", f"bold {named.colour}"),
         (_priority(root.priority) if several and root.port else "", "dim"), "  ", (named.title, named.colour),

@@ -14,10 +14,10 @@ def outline(children: list[Node]) -> dict[str, Any]:
 
 
 def count(trees: list[Tree]) -> int:
-    def below(nodes: list[Node]) -> int:
-        return sum(1 + below(node.children) for node in nodes)
-
-    return sum(below(tree.children) for tree in trees)
+    nodes = [node for tree in trees for node in tree.children]
+    for node in nodes:
+        nodes += node.children
+    return len(nodes)
 
 
 def test_a_chain_hangs_from_the_host_that_began_it() -> None:
@@ -53,13 +53,20 @@ def test_every_queue_is_drawn_once_even_without_a_root() -> None:
     assert count(trees) == len(CHAIN)
 
 
-def test_a_loop_of_pauses_ends() -> None:
-    loop = (
-        PausedQueue("a", "p1", 3, "b", "p2", 1, 100, 500_000, 1, ("b:p1",)),
-        PausedQueue("b", "p1", 3, "a", "p2", 1, 100, 500_000, 1, ("a:p1",)),
+def test_a_loop_of_pauses_is_cut_at_its_first_queue() -> None:
+    loop = tuple(
+        PausedQueue(device, "p1", 3, by, "p2", 1, pause_ns, 300_000, 1, (f"{by}:p1",))
+        for device, by, pause_ns in (("a", "b", 100), ("b", "c", 300), ("c", "a", 200))
     )
     trees = build_trees(replace(SLOW_RECEIVER, roots=(), queues=loop, edges=()))
-    assert count(trees) == 2
+    assert [outline(tree.children) for tree in trees] == [{"b:p1": {"a:p1": {"c:p1": {}}}}]
+
+
+def test_a_large_cascade_is_built_in_one_piece() -> None:
+    chain = tuple(
+        PausedQueue(f"s{i}", "p1", 3, f"s{i + 1}", "p2", 1, 100, 1_000, 1, (f"s{i + 1}:p1",)) for i in range(2_000)
+    )
+    assert count(build_trees(replace(SLOW_RECEIVER, roots=(), queues=chain, edges=()))) == 2_000
 
 
 def test_queues_of_another_priority_do_not_mix() -> None:

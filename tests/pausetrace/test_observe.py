@@ -2,7 +2,10 @@
 
 import io
 import json
+import logging
+import time
 
+import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -109,3 +112,16 @@ def test_a_name_cannot_send_control_sequences(embedded_broker: EmbeddedBroker) -
     publish(embedded_broker.settings, evil, replace(SLOW_RECEIVER, severity_reason="\x1b[2J"))
     assert "\x1b[2J" not in table(embedded_broker.settings, "pfc").replace("\x1b[2K", "")
     assert all("\x1b" not in line for line in json_lines(embedded_broker.settings, "pfc"))
+
+
+def test_a_broker_that_goes_away_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    with EmbeddedBroker() as broker:
+        reader = Reader(broker.settings, ["pfc"])
+    with reader, caplog.at_level(logging.WARNING):
+        end_s = time.monotonic() + 60
+        while not caplog.records and time.monotonic() < end_s:
+            assert reader.read() == []
+        reader.read()
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1
+    assert told[0].startswith("waiting for Kafka: ")
