@@ -40,11 +40,15 @@ class BrokerInfo(msgspec.Struct, frozen=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True):
-    """A cluster, and how many partitions its topics have and how many replicas those, by their full names."""
+    """A cluster, and how many partitions its topics have and how many replicas those, by their full names.
+
+    `leaderless` are topics of which some partition cannot be used now: new, or with its brokers down.
+    """
 
     broker: BrokerInfo
     partitions: dict[str, int]
     replication: dict[str, int]
+    leaderless: frozenset[str]
 
 
 class KafkaClient(Protocol):
@@ -106,6 +110,9 @@ def consumer_config(settings: KafkaSettings, broker: BrokerInfo, group: str | No
         # Where retention has removed the next record: go on with the oldest that is left (the gap is counted).
         "auto.offset.reset": "earliest",
         "partition.assignment.strategy": "cooperative-sticky",
+        # A killed member's partitions are taken over after 6 s, the least that a broker allows by default.
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 1500,
     }
     if broker.embedded:
         # It does not wake a waiting fetch: the default of 500 ms would be the latency. Its groups only work by range.
@@ -171,6 +178,7 @@ def look_through(
                 name: min((len(p.replicas) for p in partitions.values()), default=0)
                 for name, partitions in found.items()
             },
+            frozenset(name for name, partitions in found.items() if any(p.leader < 0 for p in partitions.values())),
         )
 
 

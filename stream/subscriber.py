@@ -27,6 +27,7 @@ from stream.kafka_settings import (
 from stream.offset_gaps import OffsetGap, OffsetTracker, PartitionId
 from stream.sampled_log import SampledLog
 from stream.topics import full_name
+from stream.watermarks import WatermarkQuery, Watermarks
 
 _log = logging.getLogger(__name__)
 
@@ -106,6 +107,7 @@ class Subscriber:
         self._gap_log = SampledLog(_log)
         self._tracker = OffsetTracker(embedded=view.broker.embedded)
         self._assigned: set[PartitionId] = set()
+        self._query = WatermarkQuery(settings)
         self._last_error = LastError()
         config = consumer_config(settings, view.broker, group)
         self._cooperative = "cooperative" in config["partition.assignment.strategy"]
@@ -161,24 +163,16 @@ class Subscriber:
         gaps, self._gaps = self._gaps, []
         return gaps
 
-    def watermarks(self, deadline_s: float = QUERY_DEADLINE_S) -> dict[PartitionId, tuple[int, int]]:
+    def watermarks(self, deadline_s: float = QUERY_DEADLINE_S) -> Watermarks:
         """First and end offset of every partition read, asked of the broker now; raises BrokerError at the deadline."""
-        end_s = time.monotonic() + deadline_s
-        marks = {}
-        for partition in sorted(self._assigned):
-            try:
-                answer = self._consumer.get_watermark_offsets(
-                    self._kafka_partition(partition), timeout=max(end_s - time.monotonic(), 0.001)
-                )
-            except (KafkaException, RuntimeError) as err:
-                raise BrokerError(
-                    f"no end offset of {self._prefix}{partition.topic}[{partition.partition}] "
-                    f"within {deadline_s:g} s: {self._last_error.text or _reason(err)}"
-                ) from err
-            marks[partition] = answer
-        return marks
+        try:
+            return self._query.ask(self._assigned, deadline_s)
+        except BrokerError as err:
+            if not self.trouble:
+                raise
+            raise BrokerError(f"{err.message} ({self.trouble})", err.next_step) from err
 
-    def has_read(self, marks: dict[PartitionId, tuple[int, int]]) -> bool:
+    def has_read(self, marks: Watermarks) -> bool:
         """Whether everything up to these watermarks has been consumed, in the partitions read."""
         for partition in self._assigned & marks.keys():
             low, high = marks[partition]

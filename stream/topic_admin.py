@@ -5,6 +5,7 @@ The embedded broker made its topics when it started: there only the list works, 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -22,6 +23,7 @@ from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings, admin_clien
 from stream.topics import BY_NAME, TOPICS, Topic, full_name
 
 ADMIN_DEADLINE_S = 30.0
+_RETRY_S = 0.05
 BROKER_DEFAULT = -1
 """Replication factor that leaves the number to the broker's default.replication.factor."""
 
@@ -112,6 +114,7 @@ def create_topics(
                 made.add(topic.name)
             else:
                 existing.append(topic.name)
+        _await_use(settings, missing, deadline_s)
     described = {d.name: d for d in describe_topics(settings, existing, deadline_s=deadline_s)} if existing else {}
     creations = []
     for topic in TOPICS:
@@ -144,6 +147,23 @@ def describe_topics(
         differences = _differences(BY_NAME[name], BY_NAME[name].partitions, partitions, configs)
         described.append(TopicDescription(name, full, partitions, view.replication.get(full, 0), configs, differences))
     return described
+
+
+def _await_use(settings: KafkaSettings, made: Sequence[Topic], deadline_s: float) -> None:
+    """Waits until brokers know the topics: for a moment after they are made, some still deny that they exist."""
+    end_s = time.monotonic() + deadline_s
+    names = {full_name(settings.prefix, topic.name) for topic in made}
+    while True:
+        view = look(settings, deadline_s)
+        missing = (names - view.partitions.keys()) | (names & view.leaderless)
+        if not missing:
+            return
+        if time.monotonic() >= end_s:
+            raise BrokerError(
+                f"made, but not to be used within {deadline_s:g} s: {', '.join(sorted(missing))}",
+                "see whether all brokers of the cluster run",
+            )
+        time.sleep(_RETRY_S)
 
 
 def _differences(topic: Topic, wanted_partitions: int, partitions: int, configs: dict[str, str]) -> tuple[str, ...]:
