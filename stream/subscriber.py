@@ -141,6 +141,10 @@ class Subscriber:
         """What Kafka last complained of since the last message; "" if nothing."""
         return self._last_error.text
 
+    def forget_trouble(self) -> None:
+        """The trouble is known to be over, though no message has come."""
+        self._last_error.clear()
+
     def consume(self, max_messages: int = 500, wait_s: float = WAIT_S) -> list[Received]:
         """What has come, at most so many; waits for the first one only, and never longer than wait_s."""
         try:

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 MAX_MESSAGES = 500
 ROSTER_DEADLINE_S = 60.0
 _QUERY_S = 2.0
-_SILENCE_S = 5.0
+SILENCE_S = 5.0
 
 
 @runtime_checkable
@@ -73,6 +73,7 @@ class Worker:
         clock_ns: Callable[[], int] = time.time_ns,
         on_outputs: Callable[[Sequence[Item]], None] | None = None,
         deadline_s: float = CONNECT_DEADLINE_S,
+        silence_s: float = SILENCE_S,
     ) -> None:
         self.stop = stop or threading.Event()
         self._name = name
@@ -85,6 +86,7 @@ class Worker:
         self._unsendable_log = SampledLog(_log)
         self._trouble_since_s: float | None = None
         self._trouble_told = False
+        self._silence_s = silence_s
         self._outbox = Outbox(settings, deadline_s=deadline_s)
         self._dead_letters = DeadLetters(name, self._send, clock_ns)
         self._intake = Intake(self._dead_letters)
@@ -252,9 +254,15 @@ class Worker:
             self._trouble_since_s, self._trouble_told = None, False
         elif self._trouble_since_s is None:
             self._trouble_since_s = now_s
-        elif not self._trouble_told and now_s - self._trouble_since_s >= _SILENCE_S:
-            self._say(f"{self._name}: waits for Kafka: {trouble}")
-            self._trouble_told = True
+        elif not self._trouble_told and now_s - self._trouble_since_s >= self._silence_s:
+            # A connection may have ended and come back while no message had to come.
+            try:
+                self._control.watermarks(_QUERY_S)
+            except BrokerError:
+                self._say(f"{self._name}: waits for Kafka: {trouble}")
+                self._trouble_told = True
+            else:
+                self._data.forget_trouble()
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """A worker hands items over in order, publishes what comes out, and survives what it cannot take."""
 
+import os
 import random
+import signal
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ from stream.messages import Encoded, Item
 from stream.outbox import Outbox
 from stream.publisher import Publisher
 from stream.roster import SourceUp, StreamUp
-from stream.worker import Worker
+from stream.worker import Worker, stop_on_signals
 from tests.stream.reading import batches_on, messages_on
 from tests.stream.source_rows import xoff_rows
 from tests.stream.sums_step import POISON_NS, Sums
@@ -230,3 +232,27 @@ def test_missing_topics_and_an_unreachable_broker_stop_a_worker_at_its_start(emb
         Worker(other, Sums(), name="detect", topics=["pfc"])
     with pytest.raises(BrokerError, match="no Kafka broker answers"):
         Worker(KafkaSettings("127.0.0.1:1"), Sums(), name="detect", topics=["pfc"], deadline_s=0.3)
+
+
+def test_a_signal_stops_a_worker_and_leaves_the_process_alive() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with stop_on_signals() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(10)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_worker_says_when_kafka_is_silent(embedded_broker: EmbeddedBroker) -> None:
+    said: list[str] = []
+    worker = Worker(embedded_broker.settings, Sums(), name="detect", topics=["pfc"], say=said.append, silence_s=0.2)
+    embedded_broker.stop()
+    running = threading.Thread(target=worker.run, kwargs={"deadline_s": DEADLINE_S})
+    running.start()
+    while len(said) < 2 and running.is_alive():
+        worker.stop.wait(0.01)
+    worker.stop.set()
+    running.join(DEADLINE_S)
+    worker.close()
+    assert said[1].startswith("detect: waits for Kafka: ")
+    assert "refused" in said[1]
