@@ -16,6 +16,7 @@ import numpy as np
 from analytics.pauses import CLOSED, SLOTS_PER_PORT, pair_pauses, slots
 from stream import kinds, snapshot
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
+from stream.errors import WireError
 from stream.messages import Item
 from stream.record import EVENT, MAX_TIME_NS, Events, empty_events
 from stream.roster import SourceDown, SourceUp
@@ -24,6 +25,8 @@ from stream.topics import RAW
 VERSION = 1
 SEQUENCE_GAP = 4
 """Code of "sequence gap at a consumer" in kinds.LOSS_REASONS."""
+MAX_PORTS = 65_535
+"""Ports of one stream, of which a row holds the index."""
 NO_PORT = "-"
 """Port of rows that speak of the whole stream."""
 
@@ -63,13 +66,15 @@ class _StreamState:
     lost: int = 0
     finished: bool = False
 
-    def port_index(self, name: str) -> int:
-        index = self.ports.get(name)
-        if index is None:
-            index = self.ports[name] = len(self.ports)
-            self.open_ns = np.concatenate((self.open_ns, np.full(SLOTS_PER_PORT, CLOSED)))
-            self.order = np.concatenate((self.order, np.zeros(SLOTS_PER_PORT, np.int64)))
-        return index
+    def port_indices(self, names: Sequence[str]) -> list[int]:
+        """Index of each port, with room made for new ones; raises WireError if a row could not hold an index."""
+        new = [name for name in dict.fromkeys(names) if name not in self.ports]
+        if len(self.ports) + len(new) > MAX_PORTS:
+            raise WireError(f"a stream with more than {MAX_PORTS} ports")
+        self.ports.update((name, index) for index, name in enumerate(new, len(self.ports)))
+        self.open_ns = np.concatenate((self.open_ns, np.full(len(new) * SLOTS_PER_PORT, CLOSED)))
+        self.order = np.concatenate((self.order, np.zeros(len(new) * SLOTS_PER_PORT, np.int64)))
+        return [self.ports[name] for name in names]
 
 
 class Detect:
@@ -127,7 +132,6 @@ class Detect:
             self.counters["rows_after_the_end"] += len(batch.events)
             return []
         self.counters["unknown_kinds"] += batch.skipped
-        ports = np.array([state.port_index(port) for port in batch.ports], np.int64)
         events, row_seq = batch.events, batch.row_seqs()
         lost = self._missing(state, batch)
         if state.next_seq > batch.seq:
@@ -137,7 +141,11 @@ class Detect:
         state.next_seq = max(state.next_seq, batch.next_seq)
         if len(events):
             events = events.copy()
-            events["port"] = ports[events["port"]]
+            # Only ports that rows use take up state: a value may name thousands of others.
+            used = np.flatnonzero(np.bincount(events["port"]))
+            index = np.zeros(len(batch.ports), np.uint16)
+            index[used] = state.port_indices([batch.ports[port] for port in used.tolist()])
+            events["port"] = index[events["port"]]
             late = events["time_ns"] < state.mark_ns
             if late.any():
                 self.counters["late_rows"] += int(late.sum())
@@ -174,7 +182,7 @@ class Detect:
             row = empty_events(1)
             row["kind"], row["value"], row["extra"] = kinds.SOURCE_LOST, lost, SEQUENCE_GAP
             row["time_ns"] = rows["time_ns"][0] if len(rows) else min(state.mark_ns, MAX_TIME_NS)
-            row["port"] = state.port_index(NO_PORT)
+            row["port"] = state.port_indices([NO_PORT])[0]
             episodes.insert(0, row)
         if down is not None:
             episodes.append(self._close_open_pauses(state, down.at_ns))
