@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analytics import layout
+from analytics.announced import Announced
 from analytics.classes import UNCLASSIFIED, RootFacts, Sibling, classify
 from analytics.engine import Closed, Engine
 from analytics.ledger import QueueTally, bounded_sum
@@ -44,8 +45,8 @@ class Confidence:
     missing: tuple[str, ...]
 
 
-def cascade(engine: Engine, closed: Closed, reporting: set[str], revision: int | str) -> Cascade:
-    """The published cascade. `reporting` names the devices that report pauses themselves."""
+def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int | str) -> Cascade:
+    """The published cascade; `announced` says which devices report pauses themselves."""
     ledger = closed.ledger
     pause_ns = bounded_sum(tally.pause_ns for tally in ledger.queues.values())
     blamed = sum(ledger.root_ns.values())
@@ -54,7 +55,7 @@ def cascade(engine: Engine, closed: Closed, reporting: set[str], revision: int |
     roots = [_root(engine, closed, root, ppm) for root, ppm in named.items()]
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
-    confidence = _confidence(engine, closed, reporting, shares, pause_ns)
+    confidence = _confidence(engine, closed, announced, shares, pause_ns)
     severity, reason = _severity(engine, closed, pause_ns)
     lost = _lost(engine, closed)
     return Cascade(
@@ -182,7 +183,6 @@ def _ingress_ports(closed: Closed, egress: int) -> int:
 
 
 def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributor, ...]:
-    flows = engine.flows
     counted: dict[int, int] = {}
     for (of, flow, _), amount in closed.ledger.flow_bytes.items():
         if of == root:
@@ -191,14 +191,14 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
     estimated = not counted
     if estimated:
         counted = {
-            number: max(flow.size_bytes, 0)
-            for number, flow in flows.items()
-            if flow.valid_from_ns <= closed.end_ns and _passes(engine, flow, root)
+            number: max(known.size_bytes, 0)
+            for number in engine.flows
+            if (known := engine.flow_at(number, closed.end_ns)) and _passes(engine, known, root)
         }
     total = sum(counted.values())
     found = []
     for number, amount in counted.items():
-        known = flows.get(number)
+        known = engine.flow_at(number, closed.end_ns)
         found.append(
             Contributor(
                 flow=f"{number:016x}",
@@ -288,7 +288,7 @@ def _edges(engine: Engine, closed: Closed) -> list[Edge]:
 
 
 def _confidence(
-    engine: Engine, closed: Closed, reporting: set[str], shares: dict[int, int], pause_ns: int
+    engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int], pause_ns: int
 ) -> Confidence:
     """Time * coverage * evidence * margin (CASCADES.md), with losses and guessed ends taken off the time."""
     topology = engine.topology
@@ -307,7 +307,9 @@ def _confidence(
         elif pauser >= 0:
             silent.add(topology.devices[pauser])
         one_ended |= {
-            name for name in (told, topology.devices[pauser] if pauser >= 0 else told) if name not in reporting
+            name
+            for name in (told, topology.devices[pauser] if pauser >= 0 else told)
+            if not announced.reports(name, closed.start_ns, closed.end_ns)
         }
     time = 0.9 if one_ended else 1.0
     if one_ended:
@@ -321,7 +323,7 @@ def _confidence(
         missing.append(f"queue depth, ECN marks or bytes of {_some(silent)}")
     switch_kinds = seen.bit_count()
     host_roots = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
-    host_known = any(engine.pcie.get(host) for host in host_roots)
+    host_known = any(reading.time_ns <= closed.end_ns for host in host_roots for reading in engine.pcie.get(host, ()))
     if host_roots and not host_known:
         missing.append(f"PCIe state of {_some({topology.devices[host] for host in host_roots})}")
     # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
