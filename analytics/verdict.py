@@ -148,8 +148,8 @@ def _stopped_by_host(engine: Engine, closed: Closed, host: int) -> QueueTally:
     topology = engine.topology
     tallies = [
         tally
-        for queue, tally in closed.ledger.queues.items()
-        if (peer := topology.port_peer[queue // PRIORITIES]) >= 0 and topology.port_device[peer] == host
+        for tally in closed.ledger.queues.values()
+        if tally.pauser >= 0 and topology.port_device[tally.pauser] == host
     ]
     return max(tallies, key=lambda tally: (tally.pause_ns, tally.first_ns), default=QueueTally())
 
@@ -252,7 +252,7 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
     listed = []
     for queue, tally in closed.ledger.queues.items():
         device, port, priority = topology.queue_name(queue)
-        peer = int(topology.port_peer[queue // PRIORITIES])
+        peer = tally.pauser
         by_device, by_port = (
             ("", "") if peer < 0 else (topology.devices[topology.ports[peer][0]], topology.ports[peer][1])
         )
@@ -277,10 +277,9 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
 def _edges(engine: Engine, closed: Closed) -> list[Edge]:
     topology = engine.topology
     merged: dict[tuple[str, str, str], int] = {}
-    for (told, egress), edge in closed.ledger.edges.items():
-        peer = int(topology.port_peer[told // PRIORITIES])
+    for (_, egress), edge in closed.ledger.edges.items():
         device, out_port, _ = topology.queue_name(egress)
-        key = (device, topology.ports[peer][1], out_port)
+        key = (device, topology.ports[edge.ingress][1], out_port)
         merged[key] = merged.get(key, 0) + edge.ppm
     total = sum(merged.values())
     edges = [Edge(*key, share_ppm=ppm * PPM // total) for key, ppm in merged.items() if total]
@@ -296,9 +295,8 @@ def _confidence(
     seen, covered, one_ended = 0, 0, set()
     silent: set[str] = set()
     for queue, tally in closed.ledger.queues.items():
-        peer = int(topology.port_peer[queue // PRIORITIES])
         told = topology.queue_name(queue)[0]
-        pauser = int(topology.port_device[peer]) if peer >= 0 else -1
+        pauser = int(topology.port_device[tally.pauser]) if tally.pauser >= 0 else -1
         reports = int(engine.devices[pauser, layout.D_REPORTS]) if pauser >= 0 else 0
         is_host = pauser >= 0 and bool(topology.is_host[pauser])
         seen |= 0 if is_host else reports
