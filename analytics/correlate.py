@@ -210,7 +210,9 @@ class Correlate:
         self._advance(fabric, fabric.engine, events[due], ports[due], tick_ns, publish)
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
         fabric.settled_ns = tick_ns
-        return finals
+        oldest_ns = min((start_ns for start_ns, _ in fabric.engine.beginnings()), default=MARK_END)
+        waited_ns = layout.GAP_NS + 2 * fabric.announced.horizon_ns(fabric.settled_ns)
+        return finals + _withdrawn(fabric, min(oldest_ns, fabric.settled_ns - waited_ns))
 
     def _end_life(self, fabric: Fabric) -> list[Item]:
         """Closes what is still open when no stream is left, and begins the next life with what is known of it."""
@@ -219,7 +221,7 @@ class Correlate:
             closed = dataclasses.replace(left, still_open=False)
             final = cascade(fabric.engine, closed, fabric.announced, FINAL)
             out += [final, *_ended_by(fabric, closed, final)]
-        self.counters["provisional_without_final"] += len(fabric.provisional)
+        out += _withdrawn(fabric, MARK_END)
         fresh = Fabric(fabric.engine.next_life(), ended=fabric.ended, unannounced=fabric.unannounced)
         self._fabrics[fabric.engine.fabric] = fresh
         for change in fabric.later:
@@ -277,15 +279,40 @@ class Correlate:
 def _ended_by(fabric: Fabric, closed: Closed, final: Cascade) -> list[Cascade]:
     """The last revisions of provisional cascades that are part of a final one of another id."""
     fabric.provisional.pop(final.id, None)
+    beginnings = fabric.engine.beginnings() if fabric.provisional else set()
     ended = []
     for name, provisional in list(fabric.provisional.items()):
+        start_ns = provisional.said.start_ns
         tally = closed.ledger.queues.get(provisional.first_queue)
-        inside = tally is not None and tally.first_ns <= provisional.said.start_ns <= tally.last_ns
-        if name in closed.ledger.former_ids or inside:
+        inside = tally is not None and tally.first_ns <= start_ns <= tally.last_ns
+        if name in closed.ledger.former_ids or (inside and (start_ns, provisional.first_queue) not in beginnings):
             del fabric.provisional[name]
-            revision = int(provisional.said.revision) + 1
+            revision = _next_revision(provisional)
             ended.append(msgspec.structs.replace(provisional.said, revision=revision, merged_into=final.id))
     return ended
+
+
+def _withdrawn(fabric: Fabric, before_ns: int) -> list[Item]:
+    """The last revisions of provisional cascades that ended before a time and became no final: they came to nothing.
+
+    What was read later, a link or a source, explains their rows otherwise.
+    """
+    withdrawn: list[Item] = []
+    for name, provisional in list(fabric.provisional.items()):
+        if provisional.said.end_ns < before_ns:
+            del fabric.provisional[name]
+            withdrawn.append(
+                msgspec.structs.replace(
+                    provisional.said, revision=_next_revision(provisional), confidence_ppm=0, suspect_set=True,
+                    severity="info", severity_reason="withdrawn: rows that came later explain it otherwise", pause_ns=0,
+                    pauses=0, roots=(), queues=(), edges=(),
+                )
+            )  # fmt: skip
+    return withdrawn
+
+
+def _next_revision(provisional: Provisional) -> int:
+    return int(provisional.said.revision) + 1
 
 
 def _fact_order(entry: tuple[int, Device | Link]) -> tuple[int, bool, str, str, int]:

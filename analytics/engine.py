@@ -218,6 +218,11 @@ class Engine:
             flow = cast(Flow, messages.decode(*message))
             self.flows.setdefault(int(flow.flow, 16), []).append((from_ns, flow))
 
+    def beginnings(self) -> set[tuple[int, int]]:
+        """When and with which told queue each cascade began that is not over."""
+        slots = self.slots[self._slots_in_use()]
+        return set(map(tuple, slots[:, [layout.S_FIRST_NS, layout.S_FIRST_QUEUE]].tolist()))
+
     def cascade_id(self, slot: int) -> str:
         """The id of the cascade in a slot: a hash of the fabric and of its first pause's queue and start."""
         device, port, priority = self.topology.queue_name(int(self.slots[slot, layout.S_FIRST_QUEUE]))
