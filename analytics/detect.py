@@ -18,7 +18,7 @@ from stream import kinds, snapshot
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.errors import WireError
 from stream.messages import Item
-from stream.record import EVENT, MAX_TIME_NS, Events, empty_events
+from stream.record import EVENT, Events, empty_events
 from stream.roster import SourceDown, SourceUp
 from stream.topics import RAW
 
@@ -42,6 +42,12 @@ _FORWARDED[
     ]
 ] = True  # fmt: skip
 
+_STATE = np.zeros(256, bool)
+"""Kinds that tell a state, of which 0 is one (no lane, no storm); of counters a row of 0 tells nothing."""
+_STATE[
+    [kinds.BY_NAME[name].code for name in ("PFC_WATCHDOG", "PCIE_WIDTH", "PCIE_SPEED", "PCIE_RATE", "SOURCE_LOST")]
+] = True
+
 
 def episode_stream(stream: StreamKey) -> StreamKey:
     """The output stream of an input stream."""
@@ -61,6 +67,8 @@ class _StreamState:
     order: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(0, np.int64))
     waiting: Events = field(default_factory=lambda: np.zeros(0, EVENT))
     mark_ns: int = -1
+    reached_ns: int = 0
+    """The last mark that is a time: what is known to have happened after it cannot be older."""
     next_seq: int = -1
     out_seq: int = 0
     lost: int = 0
@@ -107,7 +115,7 @@ class Detect:
         """The whole state as bytes."""
         streams = [
             [list(key), list(state.ports), state.open_ns, state.order, state.waiting.view(np.uint8), state.mark_ns,
-             state.next_seq, state.out_seq, state.lost, state.finished]
+             state.reached_ns, state.next_seq, state.out_seq, state.lost, state.finished]
             for key, state in sorted(self._streams.items())
         ]  # fmt: skip
         downs = [[list(key), down.at_ns, down.last_seq] for key, down in sorted(self._downs.items())]
@@ -174,6 +182,8 @@ class Detect:
         """Output for all rows up to the stream's mark, and for the end of the stream if `down` is given."""
         if down is not None:
             state.mark_ns, state.finished = MARK_END, True
+        elif state.mark_ns < MARK_END:
+            state.reached_ns = state.mark_ns
         ready = state.waiting["time_ns"] <= state.mark_ns
         rows, state.waiting = state.waiting[ready], state.waiting[~ready]
         rows = rows[np.argsort(rows["time_ns"], kind="stable")]
@@ -181,12 +191,18 @@ class Detect:
         if lost:
             row = empty_events(1)
             row["kind"], row["value"], row["extra"] = kinds.SOURCE_LOST, lost, SEQUENCE_GAP
-            row["time_ns"] = rows["time_ns"][0] if len(rows) else min(state.mark_ns, MAX_TIME_NS)
+            row["time_ns"] = rows["time_ns"][0] if len(rows) else state.reached_ns
             row["port"] = state.port_indices([NO_PORT])[0]
             episodes.insert(0, row)
         if down is not None:
-            episodes.append(self._close_open_pauses(state, down.at_ns))
-        return self._emit(stream, state, np.concatenate(episodes))
+            # A source that says it ended before what it has told is taken to have ended then.
+            episodes.append(self._close_open_pauses(state, max(down.at_ns, state.reached_ns)))
+        told = np.concatenate(episodes)
+        out = self._emit(stream, state, told[np.argsort(told["time_ns"], kind="stable")])
+        if state.finished:
+            # Its number of rows is all that is still asked for.
+            state.ports, state.open_ns, state.order = {}, state.open_ns[:0], state.order[:0]
+        return out
 
     def _episodes(self, state: _StreamState, rows: Events) -> Events:
         count = len(rows)
@@ -200,7 +216,7 @@ class Detect:
         self.counters["pause_refreshes"] += refreshes
         self.counters["unmatched_xons"] += unmatched
         paired = out_kind > 0
-        forwarded = _FORWARDED[rows["kind"]] & (rows["value"] != 0)
+        forwarded = _FORWARDED[rows["kind"]] & ((rows["value"] != 0) | _STATE[rows["kind"]])
         keep = paired | forwarded
         episodes = rows[keep]
         paired = paired[keep]
