@@ -103,11 +103,9 @@ def _root_facts(
     engine: Engine, closed: Closed, root: int, kind: str, device: str, port_name: str, sources: int
 ) -> RootFacts:
     topology = engine.topology
-    told = _stopped_by_host(engine, closed, root >> 2) if kind == "host" else QueueTally()
-    group = int(topology.device_group[root >> 2]) if kind == "host" else -1
-    port = group if kind == "host" else (root >> 2) // PRIORITIES
-    if kind == "egress":
-        group = int(topology.port_group[port])
+    queue, told = _stopped_by_host(engine, closed, root >> 2) if kind == "host" else (root >> 2, QueueTally())
+    port = queue // PRIORITIES
+    group = int(topology.port_group[port]) if port >= 0 else -1
     state = engine.ports
     active_ns = int(state[group, layout.P_GROUP_BINS_NS]) if group >= 0 else 0
     speed = int(topology.port_speed_mbps[port]) if port >= 0 else 0
@@ -143,15 +141,20 @@ def _root_facts(
     )
 
 
-def _stopped_by_host(engine: Engine, closed: Closed, host: int) -> QueueTally:
-    """The tally of the queue that the host stopped for longest."""
+def _stopped_by_host(engine: Engine, closed: Closed, host: int) -> tuple[int, QueueTally]:
+    """The queue that the host stopped for longest (of equals the first by name) and its tally; -1 if there is none."""
     topology = engine.topology
-    tallies = [
-        tally
-        for tally in closed.ledger.queues.values()
+    stopped = [
+        (queue, tally)
+        for queue, tally in closed.ledger.queues.items()
         if tally.pauser >= 0 and topology.port_device[tally.pauser] == host
     ]
-    return max(tallies, key=lambda tally: (tally.pause_ns, tally.first_ns), default=QueueTally())
+    return max(stopped, key=lambda pair: (pair[1].pause_ns, _place(engine, pair[0])), default=(-1, QueueTally()))
+
+
+def _place(engine: Engine, queue: int) -> int:
+    """Larger for a queue whose name comes first."""
+    return -int(engine.topology.port_rank[queue // PRIORITIES]) * PRIORITIES - queue % PRIORITIES
 
 
 def _pcie(engine: Engine, closed: Closed, host: int) -> tuple[tuple[int, int, int], ...]:
@@ -353,7 +356,7 @@ def _severity(engine: Engine, closed: Closed, pause_ns: int) -> tuple[str, str]:
     life_ns = max(closed.end_ns - closed.start_ns, LIFE_MIN_NS)
     worst, tally = max(
         closed.ledger.queues.items(),
-        key=lambda pair: (pair[1].pause_ns, -int(topology.port_rank[pair[0] // PRIORITIES]), -pair[0]),
+        key=lambda pair: (pair[1].pause_ns, _place(engine, pair[0])),
     )
     share = min(1.0, tally.pause_ns / life_ns)
     device, port, _ = topology.queue_name(worst)
