@@ -29,7 +29,7 @@ EVIDENCE_KINDS = 3
 LINK_PPM = 100_000
 """An egress that caused at least this share of a queue's stops is named as their cause."""
 MAX_LISTED = 1_000
-"""Queues, edges and contributors listed at most, the largest: a cascade must fit into one Kafka message."""
+"""Queues, edges and contributors (of all roots) listed at most, the largest: a cascade must fit into one message."""
 
 HARMLESS_NS = 100_000
 WARNING_SHARE, CRITICAL_SHARE = 0.05, 0.20
@@ -52,7 +52,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     blamed = sum(ledger.root_ns.values())
     shares = {root: ns * PPM // blamed for root, ns in ledger.root_ns.items()} if blamed else {}
     named = {root: ppm for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL}
-    roots = [_root(engine, closed, root, ppm) for root, ppm in named.items()]
+    roots = [_root(engine, closed, root, ppm, MAX_LISTED // len(named)) for root, ppm in named.items()]
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
     confidence = _confidence(engine, closed, announced, shares, pause_ns)
@@ -79,7 +79,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     )
 
 
-def _root(engine: Engine, closed: Closed, root: int, ppm: int) -> Root:
+def _root(engine: Engine, closed: Closed, root: int, ppm: int, most_flows: int) -> Root:
     topology = engine.topology
     contributors = _contributors(engine, closed, root)
     if root & 3 == layout.ROOT_EGRESS:
@@ -95,7 +95,7 @@ def _root(engine: Engine, closed: Closed, root: int, ppm: int) -> Root:
     else:
         root_class, evidence = classify(_root_facts(engine, closed, root, kind, device, port, sources))
     return Root(
-        device, port, priority, kind, ppm, closed.ledger.root_ns[root], root_class, evidence, contributors[:MAX_LISTED]
+        device, port, priority, kind, ppm, closed.ledger.root_ns[root], root_class, evidence, contributors[:most_flows]
     )
 
 
