@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -52,10 +52,7 @@ class Correlate:
                 self.counters["items_of_other_topics"] += 1
                 continue
             name = item.stream.fabric if isinstance(item, Batch) else item.fabric
-            fabric = self._fabrics.get(name)
-            if fabric is None:
-                fabric = self._fabrics[name] = Fabric(Engine(name, self.counters))
-            touched[name] = fabric
+            fabric = touched[name] = self._fabric(name)
             if isinstance(item, SourceUp | SourceDown):
                 self._change_roster(fabric, item)
             else:
@@ -79,6 +76,25 @@ class Correlate:
         """Continues from a snapshot."""
         fabrics = [Fabric.of_state(each, self.counters) for each in snapshot.unpack("correlate", VERSION, state)]
         self._fabrics = {fabric.engine.fabric: fabric for fabric in fabrics}
+
+    def recall(self, published: Iterable[Cascade]) -> None:
+        """Takes in what earlier processes have published, in order, before anything else is processed.
+
+        No revision will follow a cascade that is final, and a provisional one that does not come again is ended.
+        """
+        for said in published:
+            fabric = self._fabric(said.fabric)
+            fabric.provisional.pop(said.id, None)
+            if said.revision == FINAL:
+                fabric.finals.add(said.id)
+            elif said.merged_into is None and said.pauses and said.id not in fabric.finals:
+                fabric.provisional[said.id] = Provisional(said, first_queue=-1)
+
+    def _fabric(self, name: str) -> Fabric:
+        fabric = self._fabrics.get(name)
+        if fabric is None:
+            fabric = self._fabrics[name] = Fabric(Engine(name, self.counters))
+        return fabric
 
     def _change_roster(self, fabric: Fabric, change: RosterChange) -> None:
         """Applies a change, or keeps it for later: which life it belongs to depends on the roster alone."""
@@ -222,7 +238,9 @@ class Correlate:
             final = cascade(fabric.engine, closed, fabric.announced, FINAL)
             out += [final, *_ended_by(fabric, closed, final)]
         out += _withdrawn(fabric, MARK_END)
-        fresh = Fabric(fabric.engine.next_life(), ended=fabric.ended, unannounced=fabric.unannounced)
+        fresh = Fabric(
+            fabric.engine.next_life(), ended=fabric.ended, unannounced=fabric.unannounced, finals=fabric.finals
+        )
         self._fabrics[fabric.engine.fabric] = fresh
         for change in fabric.later:
             self._change_roster(fresh, change)
@@ -260,6 +278,8 @@ class Correlate:
         out: list[Item] = []
 
         def publish(closed: Closed) -> None:
+            if closed.id in fabric.finals:
+                return
             before = fabric.provisional.get(closed.id)
             revision = before.said.revision if before is not None else 0
             now = cascade(ahead, closed, fabric.announced, revision)

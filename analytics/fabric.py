@@ -36,7 +36,7 @@ class Stream:
 
 @dataclass(slots=True)
 class Provisional:
-    """A cascade as last published before it was final, and the told queue with which it began."""
+    """A cascade as last published before it was final, and the told queue with which it began (-1 = not known here)."""
 
     said: Cascade
     first_queue: int
@@ -74,6 +74,8 @@ class Fabric:
     facts: list[tuple[int, Device | Link]] = field(default_factory=list)
     """Facts by the time from which they hold."""
     provisional: dict[str, Provisional] = field(default_factory=dict)
+    finals: set[str] = field(default_factory=set)
+    """Ids that were final before this process began: no revision may follow them."""
     changed: bool = False
 
     def postpone(self, change: RosterChange) -> None:

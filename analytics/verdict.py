@@ -292,7 +292,7 @@ def _edges(engine: Engine, closed: Closed) -> list[Edge]:
 def _confidence(
     engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int], pause_ns: int
 ) -> Confidence:
-    """Time * coverage * evidence * margin (CASCADES.md), with losses and guessed ends taken off the time."""
+    """Time * coverage * evidence * margin (docs/concepts.md), with losses and guessed ends taken off the time."""
     topology = engine.topology
     missing: list[str] = []
     seen, covered, one_ended = 0, 0, set()
