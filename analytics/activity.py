@@ -32,6 +32,7 @@ from analytics.layout import (
     Q_BIN_PEAK,
     Q_BIN_START,
     Q_ORDER,
+    Q_PAUSER,
     Q_ROOT_LAST,
     Q_ROOT_OPEN,
     Q_ROOT_OWNER,
@@ -127,7 +128,7 @@ def close(
     slot = find(slots, queues[queue, Q_SLOT])
     at = counts[N_CLOSES]
     closes[at, 0], closes[at, 1], closes[at, 2] = slot, queue, queues[queue, Q_A]
-    closes[at, 3], closes[at, 4] = paused_ns, guessed
+    closes[at, 3], closes[at, 4], closes[at, 5] = paused_ns, guessed, queues[queue, Q_PAUSER]
     counts[N_CLOSES] += 1
     for r in range(queues[queue, Q_ROOTS]):
         at = counts[N_BLAMES]

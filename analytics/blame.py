@@ -25,6 +25,7 @@ from analytics.layout import (
     Q_BIN_PEAK,
     Q_BIN_START,
     Q_ORDER,
+    Q_PAUSER,
     Q_ROOTS,
     Q_SLOT,
     Q_STOP_BEFORE,
@@ -152,7 +153,7 @@ def open_group(
                         if share >= EDGE_MIN_SHARE:
                             at = counts[N_EDGES]
                             edges[at, 0], edges[at, 1], edges[at, 2] = queue, queue, egress
-                            edges[at, 3], edges[at, 4] = int(share * 1e6 + 0.5), int(stopped)
+                            edges[at, 3], edges[at, 4], edges[at, 5] = int(share * 1e6 + 0.5), int(stopped), peer
                             counts[N_EDGES] += 1
                         if not stopped:
                             found, lost = _add(scratch_root, scratch_share, found, egress * 4 + ROOT_EGRESS, share)
@@ -180,7 +181,7 @@ def open_group(
                 target = free[counts[N_FREE]]
                 slots[target, S_FIRST_NS], slots[target, S_FIRST_QUEUE] = time_ns, queue
                 slots[target, S_OPEN], slots[target, S_PARENT] = 0, target
-            queues[queue, Q_SLOT] = target
+            queues[queue, Q_SLOT], queues[queue, Q_PAUSER] = target, peer
             slots[target, S_OPEN] += 1
             slots[target, S_LAST_NS] = time_ns
             if (

@@ -163,9 +163,8 @@ class Engine:
             ]
             self.ledgers.book(
                 np.zeros((0, layout.L_EDGE_COLUMNS), np.int64),
-                np.array([[slot, queue, start_ns, pause_ns, 1]], np.int64),
+                np.array([[slot, queue, start_ns, pause_ns, 1, self.queues[queue, layout.Q_PAUSER]]], np.int64),
                 np.array(blames, np.int64).reshape(-1, layout.L_BLAME_COLUMNS),
-                self.topology.port_peer,
             )
         still = [self._closed(slot, True, now_ns) for slot in self._slots_in_use()]
         return sorted(still, key=lambda cascade: (cascade.start_ns, cascade.id))
@@ -333,7 +332,7 @@ class Engine:
             )
             for part in (*told, flows[: counts[layout.N_FLOWS]]):
                 part[:, 0] = [find(self.slots, slot) for slot in part[:, 0].tolist()]
-            self.ledgers.book(*told, topology.port_peer)
+            self.ledgers.book(*told)
             self.ledgers.book_flows(flows[: counts[layout.N_FLOWS]], flow_ids, rows[:, layout.ROW_AMOUNT])
             if start < len(rows) and int(rows[start, layout.ROW_TIME]) > self.next_expiry_ns:
                 self._take_expired(int(rows[start, layout.ROW_TIME]), keep_ns, on_closed)

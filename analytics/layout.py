@@ -42,8 +42,8 @@ REPORTS_DEPTH, REPORTS_BYTES, REPORTS_ECN = 1, 2, 4
 
 # Columns of a queue's state.
 (Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK, Q_STOP_BEFORE, Q_SLOT,
- Q_ROOTS, Q_ROOT_OPEN, Q_ROOT_LAST, Q_ROOT_OWNER) = range(15)  # fmt: skip
-Q_COLUMNS = 15
+ Q_ROOTS, Q_ROOT_OPEN, Q_ROOT_LAST, Q_ROOT_OWNER, Q_PAUSER) = range(16)  # fmt: skip
+Q_COLUMNS = 16
 # Columns of a device's state as a root, and as one whose queues gave no evidence (UNKNOWN).
 D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_UNKNOWN_OWNER, D_REPORTS = range(5)
 D_COLUMNS = 5
@@ -56,8 +56,8 @@ S_FIRST_NS, S_FIRST_QUEUE, S_OPEN, S_LAST_NS, S_PARENT = range(5)
 S_COLUMNS = 5
 
 # Columns of the ledgers: what a run tells its caller, in whole ns and ppm, so that sums do not depend on their order.
-L_EDGE_COLUMNS = 5  # slot, told queue, egress queue, ppm, whether the egress was stopped
-L_CLOSE_COLUMNS = 5  # slot, queue, start_ns, paused_ns, whether the end was guessed
+L_EDGE_COLUMNS = 6  # slot, told queue, egress queue, ppm, whether the egress was stopped, ingress port
+L_CLOSE_COLUMNS = 6  # slot, queue, start_ns, paused_ns, whether the end was guessed, the pauser's port (-1: unknown)
 L_BLAME_COLUMNS = 3  # slot, root, pause ns
 L_FLOW_COLUMNS = 4  # slot, root, row id, whether the bytes left their source (0: they passed the root)
 L_JOIN_COLUMNS = 2  # slot that lives, slot that ends
