@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -180,6 +181,31 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     assert process.stderr is not None
     assert process.stderr.read() == b""
     assert process.wait() == 0
+
+
+WRITERS = [["--help"], ["schema", "docs"], ["analyze", TRACE], ["analyze", TRACE, "-o", "json"], ["config", "show"]]
+
+
+@pytest.mark.parametrize("arguments", WRITERS, ids=lambda arguments: " ".join(arguments).replace(TRACE, "TRACE"))
+def test_output_that_cannot_be_written_is_one_line_and_a_reader_that_left_is_none(arguments: list[str]) -> None:
+    def told(stdout: int | IO[str]) -> tuple[int, str]:
+        done = subprocess.run([*COMMAND, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+        return done.returncode, done.stderr
+
+    read, write = os.pipe()
+    os.close(read)
+    assert told(write) == (0, "")
+    os.close(write)
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        assert told(full) == (1, "pausetrace: error: output cannot be written: No space left on device\n")
+
+
+def test_a_stdout_that_was_closed_is_told_in_one_line() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "analyze", TRACE, "-o", "json"],
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "pausetrace: error: output cannot be written: it is closed\n")
 
 
 @pytest.mark.slow
