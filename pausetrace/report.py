@@ -22,15 +22,17 @@ def worst_first(cascades: Sequence[Cascade]) -> list[Cascade]:
 
 
 def print_report(
-    cascades: Sequence[Cascade], console: Console, *, whole: bool = False, pictures: int | None = None, hint: str = ""
-) -> None:
+    cascades: Sequence[Cascade], console: Console, *, whole: bool = False, pictures: int | None = None, hint: str = "",
+    has_pauses: bool = True,
+) -> None:  # fmt: skip
     """Prints the cascades; `whole` draws the harmless ones too, `pictures` bounds how many are drawn at all.
 
-    `hint` says how to have the others drawn.
+    `hint` says how to have the others drawn; `has_pauses` is false where no cascade could be made at all.
     """
     ordered = worst_first([cascade for cascade in cascades if cascade.merged_into is None])
     if not ordered:
-        console.print(Text(" No cascade: no queue was stopped by another."))
+        why = "no queue was stopped by another" if has_pauses else "there are no exact pause events to make one from"
+        console.print(Text(f" No cascade: {why}."))
         return
     harmful = sum(cascade.severity != "info" for cascade in ordered)
     count = len(ordered) if whole else min(max(harmful, 1), pictures or harmful or 1)

@@ -60,7 +60,10 @@ def run_analyze(args: argparse.Namespace) -> int:
         from pausetrace.report import print_report
         from pausetrace.terminal import make_console
 
-        print_report(analysis.cascades, make_console(sys.stdout), whole=args.all, hint=" (--all draws them)")
+        print_report(
+            analysis.cascades, make_console(sys.stdout), whole=args.all, hint=" (--all draws them)",
+            has_pauses=analysis.has_pauses,
+        )  # fmt: skip
         return 0
     from pausetrace.report import worst_first
     from stream.messages import encode

@@ -15,6 +15,7 @@ import pytest
 from pausetrace.cli.main import build_parser, main
 from stream.embedded import EmbeddedBroker
 from tests.pausetrace.golden import assert_golden
+from tests.simulation.small_trace import write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = str(ROOT / "tests/data/ns3/slow_receiver-ft4-s1")
@@ -254,6 +255,15 @@ def test_analyze_names_the_host_and_gives_json_exactly_as_published(capsys: pyte
     assert whole == f"[{','.join(lines)}]\n"
     worst = json.loads(lines[0])
     assert (worst["roots"][0]["device"], worst["roots"][0]["root_class"]) == ("h9", "slow_receiver_pcie")
+
+
+def test_a_trace_without_pause_events_is_not_called_free_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["analyze", str(write_trace(tmp_path, pfc=None))]) == 0
+    out, err = capsys.readouterr()
+    assert out == " No cascade: there are no exact pause events to make one from.\n"
+    assert err == "pausetrace: note: no pfc.csv: no exact pause events, so no cascade can be made\n"
 
 
 def test_evaluate_prints_cases_and_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
