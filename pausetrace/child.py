@@ -45,7 +45,8 @@ class ChildError(PausetraceError):
 class Child:
     """`with Child(["detect", ...]) as child:` runs a verb for as long as the block."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], files: Sequence[int] = ()) -> None:
+        """`files` are open files that the child gets under the same numbers."""
         self.verb = arguments[0]
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
         self._process = subprocess.Popen(
@@ -54,6 +55,7 @@ class Child:
             stdout=subprocess.DEVNULL,
             stderr=self._said,
             env=own_environment(),
+            pass_fds=files,
             # Ctrl-C is for this process, which then ends the child.
             start_new_session=True,
         )

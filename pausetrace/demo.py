@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -136,14 +136,18 @@ def run_demo(bootstrap: KafkaSettings | None, path: Path, seconds: float, show: 
 @contextlib.contextmanager
 def _workers(settings: KafkaSettings) -> Iterator[list[Child]]:
     """Runs detect and correlate for as long as the block, ready to read."""
-    with tempfile.TemporaryDirectory(prefix="pausetrace-") as folder:
-        # A file that only we may read, since everybody may read a command line: it may hold passwords. JSON's strings
-        # are TOML's.
-        file = Path(folder, "kafka.toml")
+    # It may hold passwords: everybody may read a command line, and a file on the disk would outlive a kill.
+    # JSON's strings are TOML's.
+    with os.fdopen(os.memfd_create("kafka.toml"), "w", encoding="utf-8") as file:
         lines = (f"{json.dumps(key)} = {json.dumps(value)}" for key, value in settings.librdkafka.items())
-        file.write_text("\n".join(["[kafka.librdkafka]", *lines, ""]), "utf-8")
-        flags = ["--config", str(file), "--bootstrap-servers", settings.bootstrap_servers, "--prefix", settings.prefix]
-        with Child(["detect", *flags]) as detect, Child(["correlate", *flags]) as correlate:
+        file.write("\n".join(["[kafka.librdkafka]", *lines, ""]))
+        file.flush()
+        number = file.fileno()
+        flags = [
+            "--config", f"/proc/self/fd/{number}", "--bootstrap-servers", settings.bootstrap_servers,
+            "--prefix", settings.prefix,
+        ]  # fmt: skip
+        with Child(["detect", *flags], [number]) as detect, Child(["correlate", *flags], [number]) as correlate:
             children = [detect, correlate]
             for child in children:
                 child.wait_until_said("reads from the earliest offset", READY_DEADLINE_S)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from pausetrace.cli.options import Verbs
 
-EXIT_TERMINATED = 143
+ENDINGS = ("SIGTERM", "SIGHUP")
+"""Signals that end the demo as Ctrl-C does; a terminal that is closed sends the second."""
 
 
 def register(verbs: Verbs) -> None:
@@ -22,11 +23,18 @@ def register(verbs: Verbs) -> None:
         verbs, "demo", "watch one congestion cascade being traced to its root", run,
         "Publishes a trace with a slow receiver through a broker, with detect and correlate as processes, and draws\n"
         "the cascade as it is understood: on an embedded broker, or with --bootstrap-servers on your Kafka, where it\n"
-        "makes topics pausetrace-demo.* (another --prefix if you like).",
+        "makes topics pausetrace-demo.* (another --prefix if you like). Settings of Kafka in variables and in a file\n"
+        "count with --bootstrap-servers alone.",
     )  # fmt: skip
-    parser.add_argument("--trace", metavar="DIR", help="another trace folder (docs/trace-format.md)")
+    parser.add_argument(
+        "--trace", metavar="DIR", help="a trace folder (docs/trace-format.md; default: one that comes with Pausetrace)"
+    )
     parser.add_argument("--seconds", metavar="N", type=float, default=20.0, help="how long to take (default: 20)")
-    add_kafka_options(parser)
+    add_kafka_options(
+        parser,
+        servers="an embedded broker of the demo's own",
+        prefix="pausetrace-demo; the embedded broker has fabric alone",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,7 +53,10 @@ def run(args: argparse.Namespace) -> int:
     settings = None
     if args.bootstrap_servers:
         settings = kafka_settings(args) if args.prefix else with_demo_prefix(kafka_settings(args))
-    signal.signal(signal.SIGTERM, _terminated)
+    for name in ENDINGS:
+        # nohup has the second one ignored.
+        if signal.getsignal(number := signal.Signals[name]) != signal.SIG_IGN:
+            signal.signal(number, _terminated)
     console = make_console(sys.stdout)
     with LiveShow(console) if console.is_terminal else PlainShow() as show:
         finals = run_demo(settings, Path(args.trace) if args.trace else DEMO_TRACE, args.seconds, show)
@@ -53,6 +64,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _terminated(_signal: int, _frame: FrameType | None) -> None:
-    # Unwinds everything, so that the broker and the child processes end before this one.
-    raise SystemExit(EXIT_TERMINATED)
+def _terminated(number: int, _frame: FrameType | None) -> None:
+    import signal
+
+    # Unwinds everything, so that the broker and the child processes end before this one. A second signal, such as the
+    # shell's after the terminal's, must not interrupt that.
+    for name in ENDINGS:
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
+    raise SystemExit(128 + number)

@@ -61,11 +61,11 @@ def add_group(verbs: Verbs, name: str, summary: str, description: str = "") -> V
     return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
 
-def add_kafka_options(parser: argparse.ArgumentParser) -> None:
-    """The options that every verb with Kafka has."""
+def add_kafka_options(parser: argparse.ArgumentParser, servers: str = "localhost:9092", prefix: str = "fabric") -> None:
+    """The options that every verb with Kafka has; `servers` and `prefix` say the verb's defaults."""
     group = parser.add_argument_group("Kafka")
-    group.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="where Kafka is (default: localhost:9092)")
-    group.add_argument("--prefix", metavar="NAME", help="what the topics' names begin with (default: fabric)")
+    group.add_argument("--bootstrap-servers", metavar="HOST:PORT", help=f"where Kafka is (default: {servers})")
+    group.add_argument("--prefix", metavar="NAME", help=f"what the topics' names begin with (default: {prefix})")
     group.add_argument(
         "-X", dest="librdkafka", metavar="KEY=VALUE", action="append", default=[], help="a setting of librdkafka"
     )
