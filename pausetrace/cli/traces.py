@@ -22,7 +22,7 @@ def register(verbs: Verbs) -> None:
     )  # fmt: skip
     analyze.add_argument("path", metavar="PATH", help="the folder")
     add_output_option(analyze, "table", "json", "jsonl")
-    analyze.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
+    analyze.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     analyze.add_argument("--all", action="store_true", help="draw harmless cascades too")
     evaluate = add_verb(
         verbs, "evaluate", "score the analysis against traces of known truth", run_evaluate,
@@ -30,7 +30,7 @@ def register(verbs: Verbs) -> None:
     )  # fmt: skip
     evaluate.add_argument("paths", metavar="DIR", nargs="+", help="a trace folder with truth.json, or a folder of such")
     add_output_option(evaluate, "table", "json")
-    evaluate.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
+    evaluate.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     group = add_group(verbs, "import", "publish what a trace holds")
     csv = add_verb(
         group, "csv", "publish a trace folder to Kafka", run_import_csv,
@@ -43,7 +43,7 @@ def register(verbs: Verbs) -> None:
     )  # fmt: skip
     csv.add_argument("--fabric", metavar="NAME", help="the fabric's name (default: the folder's)")
     csv.add_argument("--pace", metavar="SECONDS", type=float, default=0.0, help="spread it over so many seconds")
-    csv.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
+    csv.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     add_kafka_options(csv)
 
 
@@ -115,6 +115,7 @@ def run_import_csv(args: argparse.Namespace) -> int:
 
     if not 0 <= args.pace < float("inf"):
         raise ConfigError(f"--pace {args.pace:g} is no number of seconds", "leave it out to publish at full speed")
+    fabric = _fabric(args.fabric)
     settings = kafka_settings(args)
     trace = read_trace(Path(args.path), _without(args.without))
     for note in trace.notes:
@@ -130,7 +131,7 @@ def run_import_csv(args: argparse.Namespace) -> int:
             raise ConfigError(
                 f"--time {args.time}: {err}", "give now, keep or a time like 2026-11-30T22:10:00Z"
             ) from err
-    done = import_trace(trace, settings, args.fabric or trace.name, start_ns, args.pace)
+    done = import_trace(trace, settings, fabric or trace.name, start_ns, args.pace)
     print(
         f"pausetrace: published {done.rows:,} rows and {done.facts:,} facts of {done.streams:,} streams, "
         f"fabric {done.fabric}, epoch {done.epoch}",
@@ -139,5 +140,26 @@ def run_import_csv(args: argparse.Namespace) -> int:
     return 0
 
 
-def _without(text: str) -> frozenset[str]:
-    return frozenset(part.strip() for part in text.split(",") if part.strip())
+def _without(text: str | None) -> frozenset[str]:
+    from stream.errors import ConfigError
+
+    parts = [] if text is None else [part.strip() for part in text.split(",")]
+    if "" in parts:
+        raise ConfigError(f"--without {text!r} names nothing in a place", "give flows, queues or flows,queues")
+    return frozenset(parts)
+
+
+def _fabric(name: str | None) -> str | None:
+    """The name, checked before anything is read or published."""
+    import msgspec
+
+    from stream.errors import ConfigError
+    from stream.ranges import MAX_NAME_CHARS, FabricName
+
+    try:
+        return msgspec.convert(name, FabricName | None)
+    except msgspec.ValidationError:
+        raise ConfigError(
+            f"--fabric {name!r} cannot be a fabric's name",
+            f"give 1 to {MAX_NAME_CHARS} characters without '/', which ends the name in a Kafka key",
+        ) from None

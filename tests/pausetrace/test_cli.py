@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from typing import IO
 import pytest
 
 from pausetrace.cli.main import build_parser, main
+from pausetrace.cli.observe import EVENT_TOPICS, JSON_TOPICS
 from stream.embedded import EmbeddedBroker
+from stream.topics import TOPICS
 from tests.pausetrace.golden import assert_golden
 from tests.simulation.small_trace import write_trace
 
@@ -89,6 +92,15 @@ WRONG = {
     "a missing trace to import": (["import", "csv", "/nowhere/x"], 1, "/nowhere/x is not a folder"),
     "a missing trace to show": (["demo", "--trace", "/nowhere/x"], 1, "/nowhere/x is not a folder"),
     "evidence that does not exist": (["analyze", TRACE, "--without", "flow"], 2, "choose from: flows, queues"),
+    "withheld evidence without a name": (["analyze", TRACE, "--without", ""], 2, "give flows, queues or flows,queues"),
+    "an empty part among the evidence": (["evaluate", TRACE, "--without", "flows,"], 2, "names nothing in a place"),
+    "a fabric with a slash": (
+        ["import", "csv", "/nowhere/x", "--fabric", "a/b c"],
+        2,
+        "--fabric 'a/b c' cannot be a fabric's name; give 1 to 256 characters without '/'",
+    ),
+    "a fabric without a name": (["import", "csv", "/nowhere/x", "--fabric", ""], 2, "give 1 to 256 characters"),
+    "a port that is none": (["topics", "list", "--bootstrap-servers", "localhost:90922"], 2, "port from 1 to 65535"),
     "a missing configuration": (
         ["topics", "list", "--config", "/nowhere/x.toml"],
         2,
@@ -293,3 +305,12 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"|- " in done.stdout or b"`- " in done.stdout
+
+
+def test_observe_refuses_and_lists_the_same_topics(capsys: pytest.CaptureFixture[str]) -> None:
+    topics = [topic.name for topic in TOPICS if topic.encoding != "binary"]
+    assert (*EVENT_TOPICS, *JSON_TOPICS) == tuple(topics)
+    assert main(["observe", "pcf"]) == 2
+    assert capsys.readouterr().err == f"pausetrace: error: no topic 'pcf'; choose from: {', '.join(topics)}\n"
+    said = VERBS["observe"].format_help().partition("topics: ")[2]
+    assert re.findall("[a-z]+", re.sub(r"\(.*?\)", "", said)) == topics
