@@ -330,7 +330,9 @@ def _confidence(
     # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
     kinds_seen = 1 + switch_kinds + int(host_known) if switch_kinds else 1
     evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
-    coverage = min(1.0, covered / pause_ns) if pause_ns else 0.0
+    # Blame of a switch whose queues nobody saw is not placed at any of them: no evidence covers it.
+    unplaced = sum(ppm for root, ppm in shares.items() if root & 3 == layout.ROOT_UNKNOWN)
+    coverage = min(1.0, covered / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
     return Confidence(round(PPM * time * coverage * evidence * _margin(engine, shares)), tuple(missing))
 
 

@@ -124,8 +124,8 @@ def test_a_switch_that_reports_nothing_covers_nothing() -> None:
     told = story.only()
     (root,) = told.roots
     assert (root.device, root.kind, root.root_class) == ("spine0", "unknown", "unclassified")
-    # Half of the pause time has a pauser that reports, with two of three kinds of evidence.
-    assert told.confidence_ppm == 333_333
+    # Half of the pause time has a pauser that reports, but all of the blame passes through it to the one that does not.
+    assert told.confidence_ppm == 0
     assert told.suspect_set
     assert told.missing_evidence == ("queue depth, ECN marks or bytes of spine0",)
 
@@ -343,3 +343,14 @@ def test_rows_without_a_link_make_a_root_that_nobody_knows() -> None:
     told = story.finals()
     assert [root.kind for cascade in told for root in cascade.roots] == ["unknown", "host"]
     assert told[0].queues[0].paused_by_device == ""
+
+
+def test_blame_that_no_queue_of_a_switch_explains_is_not_covered() -> None:
+    # Bytes and marks of the switch are known and its queues are not.
+    story = congested()
+    story.sent(("leaf1", "d0", 3), 0, 1200 * US, 90_000)
+    story.marked(("leaf1", "d0", 3), 0, 1200 * US)
+    told = story.only()
+    assert [root.kind for root in told.roots] == ["unknown"]
+    assert told.confidence_ppm == 0
+    assert told.suspect_set
