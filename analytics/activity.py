@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from analytics.compiled import kernel
 from analytics.layout import (
     ACTIVE_SHARE,
     D_ROOT_LAST,
@@ -53,7 +52,7 @@ from analytics.layout import (
 from analytics.membership import find
 
 
-@njit(cache=True)
+@kernel
 def activate(
     root: int,
     share: float,
@@ -103,7 +102,7 @@ def activate(
     ports[group, P_GROUP_LAST] = time_ns
 
 
-@njit(cache=True)
+@kernel
 def close(
     queue: int,
     end_ns: int,
@@ -148,23 +147,23 @@ def close(
         counts[N_NEXT_EXPIRY] = min(counts[N_NEXT_EXPIRY], slots[slot, S_LAST_NS] + keep_ns)
 
 
-@njit(cache=True)
-def take_bytes(row: Ints, queues: Ints, ports: Ints, port_group: Ints) -> None:
+@kernel
+def take_bytes(rows: Ints, i: int, queues: Ints, ports: Ints, port_group: Ints) -> None:
     """Adds a window's transmitted bytes to the port while its sibling group has an active root (0 bytes: no count)."""
-    queue = row[ROW_QUEUE]
+    queue = rows[i, ROW_QUEUE]
     port = queue // 8
     group = port_group[port]
-    begin, end = row[ROW_START], row[ROW_END]
-    if row[ROW_AMOUNT] == 0 or (ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] < begin):
+    begin, end = rows[i, ROW_START], rows[i, ROW_END]
+    if rows[i, ROW_AMOUNT] == 0 or (ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] < begin):
         return
-    ports[port, P_TX_BYTES] += row[ROW_AMOUNT]
+    ports[port, P_TX_BYTES] += rows[i, ROW_AMOUNT]
     if begin >= ports[group, P_GROUP_FIRST] and queues[queue, Q_ORDER] != 0:
-        ports[port, P_STOPPED_BYTES] += row[ROW_AMOUNT]
+        ports[port, P_STOPPED_BYTES] += rows[i, ROW_AMOUNT]
     if end > ports[group, P_GROUP_BIN_END]:
         ports[group, P_GROUP_BINS_NS] += end - max(begin, ports[group, P_GROUP_BIN_END])
         ports[group, P_GROUP_BIN_END] = end
     queued = queues[queue, Q_BIN_START] == begin and queues[queue, Q_BIN_PEAK] >= MIN_QUEUED_BYTES
     stopped = queues[queue, Q_ORDER] != 0 or queues[queue, Q_B] > begin
     if queued and not stopped and 0 < end - begin <= MAX_POLL_NS:
-        ports[port, P_MAX_MBPS] = max(ports[port, P_MAX_MBPS], row[ROW_AMOUNT] * 8_000 // (end - begin))
+        ports[port, P_MAX_MBPS] = max(ports[port, P_MAX_MBPS], rows[i, ROW_AMOUNT] * 8_000 // (end - begin))
         ports[port, P_QUEUED_BINS] += 1

@@ -9,9 +9,8 @@ and that interval's blame, so one XOFF costs one pass over the fan-out of X.
 
 from __future__ import annotations
 
-from numba import njit
-
 from analytics.activity import activate
+from analytics.compiled import kernel
 from analytics.layout import (
     EDGE_MIN_SHARE,
     JOIN_SHARE,
@@ -47,7 +46,7 @@ from analytics.layout import (
 from analytics.membership import join, owner, rank
 
 
-@njit(cache=True)
+@kernel
 def peak(queues: Ints, queue: int, time_ns: int) -> int:
     """Queue evidence at an instant: the window's high-water mark, of a stopped queue the highest since it was stopped.
 
@@ -61,7 +60,7 @@ def peak(queues: Ints, queue: int, time_ns: int) -> int:
     return 0
 
 
-@njit(cache=True)
+@kernel
 def open_group(
     group: Ints,
     count: int,
@@ -92,6 +91,9 @@ def open_group(
     stack: Ints,
     scratch_root: Ints,
     scratch_share: Floats,
+    scratch_place: Ints,
+    holders: Ints,
+    weights: Floats,
 ) -> None:
     """Blames the pauses that opened at one instant: `group[:count]` are their queues, already marked as stopped.
 
@@ -113,7 +115,6 @@ def open_group(
                 device = port_device[peer]
             pushed = False
             found = 0
-            spilled = 0.0
             target = -1
             if device < 0:
                 counts[N_NO_LINK] += 1
@@ -124,31 +125,31 @@ def open_group(
                 first, fan = fan_start[device], fan_start[device + 1] - fan_start[device]
                 row = feasible_start[device] + port_local[peer] * fan
                 total = 0.0
+                holding = 0
                 for j in range(fan):
                     if not feasible[row + j]:
                         continue
                     egress = fan_ports[first + j] * 8 + priority
                     height = float(peak(queues, egress, time_ns))
-                    if height > 0 and queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
+                    if height == 0.0:
+                        continue
+                    if queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
                         depth += 1
                         stack[depth] = egress
                         queues[egress, Q_ROOTS] = -2
                         pushed = True
                         break
+                    holders[holding], weights[holding] = egress, height * height
+                    holding += 1
                     total += height * height
                 if pushed:
                     continue
-                if total == 0.0:
+                if holding == 0:
                     scratch_root[0], scratch_share[0], found = device * 4 + ROOT_UNKNOWN, 1.0, 1
                 else:
-                    for j in range(fan):
-                        if not feasible[row + j]:
-                            continue
-                        egress = fan_ports[first + j] * 8 + priority
-                        height = float(peak(queues, egress, time_ns))
-                        if height == 0.0:
-                            continue
-                        share = height * height / total
+                    for j in range(holding):
+                        egress = holders[j]
+                        share = weights[j] / total
                         stopped = queues[egress, Q_ORDER] != 0 or queues[egress, Q_B] >= time_ns - MEMORY_NS
                         if share >= EDGE_MIN_SHARE:
                             at = counts[N_EDGES]
@@ -156,20 +157,17 @@ def open_group(
                             edges[at, 3], edges[at, 4], edges[at, 5] = int(share * 1e6 + 0.5), int(stopped), peer
                             counts[N_EDGES] += 1
                         if not stopped:
-                            found, lost = _add(scratch_root, scratch_share, found, egress * 4 + ROOT_EGRESS, share)
-                            spilled += lost
+                            root = egress * 4 + ROOT_EGRESS
+                            found = _add(scratch_root, scratch_share, scratch_place, found, root, share)
                         elif queues[egress, Q_ROOTS] < 0:
-                            found, lost = _add(scratch_root, scratch_share, found, ROOT_CYCLE, share)
-                            spilled += lost
+                            found = _add(scratch_root, scratch_share, scratch_place, found, ROOT_CYCLE, share)
                         else:
                             for r in range(queues[egress, Q_ROOTS]):
-                                found, lost = _add(
-                                    scratch_root, scratch_share, found, roots[egress, r], share * shares[egress, r]
-                                )
-                                spilled += lost
+                                root, part = roots[egress, r], share * shares[egress, r]
+                                found = _add(scratch_root, scratch_share, scratch_place, found, root, part)
                             if share >= JOIN_SHARE:
                                 target = join(slots, target, queues[egress, Q_SLOT], time_ns, port_rank, joins, counts)
-            kept = _keep_largest(scratch_root, scratch_share, found, spilled)
+            kept = _keep_largest(scratch_root, scratch_share, found)
             queues[queue, Q_ROOTS] = kept
             for r in range(kept):
                 roots[queue, r], shares[queue, r] = scratch_root[r], scratch_share[r]
@@ -197,41 +195,38 @@ def open_group(
             depth -= 1
 
 
-@njit(cache=True)
-def _add(scratch_root: Ints, scratch_share: Floats, found: int, root: int, share: float) -> tuple[int, float]:
-    """Adds a share to a root's; returns the number of roots and what found no place."""
-    for i in range(found):
-        if scratch_root[i] == root:
-            scratch_share[i] += share
-            return found, 0.0
-    if found == len(scratch_root):
-        return found, share
-    scratch_root[found], scratch_share[found] = root, share
-    return found + 1, 0.0
+@kernel
+def _add(scratch_root: Ints, scratch_share: Floats, scratch_place: Ints, found: int, root: int, share: float) -> int:
+    """Adds a share to a root's and returns the number of roots; `scratch_place` says where a root may stand already."""
+    place = scratch_place[root]
+    if place < found and scratch_root[place] == root:
+        scratch_share[place] += share
+        return found
+    scratch_root[found], scratch_share[found], scratch_place[root] = root, share, found
+    return found + 1
 
 
-@njit(cache=True)
-def _keep_largest(scratch_root: Ints, scratch_share: Floats, found: int, spilled: float) -> int:
-    """Moves the largest roots to the front (ties in the order met); the rest and what was spilled become ROOT_OTHER."""
-    keep = found
-    if found > MAX_ROOTS or spilled > 0.0:
-        keep = min(found, MAX_ROOTS - 1)
-        for i in range(keep):
-            best = i
-            for j in range(i + 1, found):
-                if scratch_share[j] > scratch_share[best]:
-                    best = j
-            root, share = scratch_root[best], scratch_share[best]
-            for j in range(best, i, -1):
-                scratch_root[j], scratch_share[j] = scratch_root[j - 1], scratch_share[j - 1]
-            scratch_root[i], scratch_share[i] = root, share
-        rest = spilled
-        for i in range(keep, found):
-            rest += scratch_share[i]
-        for i in range(keep):
-            if scratch_root[i] == ROOT_OTHER:
-                scratch_share[i] += rest
-                return keep
-        scratch_root[keep], scratch_share[keep] = ROOT_OTHER, rest
-        keep += 1
-    return keep
+@kernel
+def _keep_largest(scratch_root: Ints, scratch_share: Floats, found: int) -> int:
+    """Moves the largest roots to the front, of equals the one met first; where there are too many, the rest is one."""
+    if found <= MAX_ROOTS:
+        return found
+    keep = MAX_ROOTS - 1
+    for i in range(keep):
+        best = i
+        for j in range(i + 1, found):
+            if scratch_share[j] > scratch_share[best]:
+                best = j
+        root, share = scratch_root[best], scratch_share[best]
+        for j in range(best, i, -1):
+            scratch_root[j], scratch_share[j] = scratch_root[j - 1], scratch_share[j - 1]
+        scratch_root[i], scratch_share[i] = root, share
+    rest = 0.0
+    for i in range(keep, found):
+        rest += scratch_share[i]
+    for i in range(keep):
+        if scratch_root[i] == ROOT_OTHER:
+            scratch_share[i] += rest
+            return keep
+    scratch_root[keep], scratch_share[keep] = ROOT_OTHER, rest
+    return MAX_ROOTS

@@ -21,7 +21,7 @@ from analytics.announced import Announced
 from analytics.groups import carry_groups
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
-from analytics.membership import find
+from analytics.membership import find, living
 from analytics.rows import pause_rows, window_rows
 from analytics.topology import PRIORITIES, Topology
 from stream import kinds, messages
@@ -166,7 +166,7 @@ class Engine:
                 np.array([[slot, queue, start_ns, pause_ns, 1, self.queues[queue, layout.Q_PAUSER]]], np.int64),
                 np.array(blames, np.int64).reshape(-1, layout.L_BLAME_COLUMNS),
             )
-        still = [self._closed(slot, True, now_ns) for slot in self._slots_in_use()]
+        still = [self._closed(slot, True, now_ns) for slot in self._slots_in_use().tolist()]
         return sorted(still, key=lambda cascade: (cascade.start_ns, cascade.id))
 
     def copy(self) -> Engine:
@@ -304,7 +304,9 @@ class Engine:
         flows = np.zeros((4096, layout.L_FLOW_COLUMNS), np.int64)
         joins = np.zeros((capacity * (layout.MAX_ROOTS + widest), layout.L_JOIN_COLUMNS), np.int64)
         stack, group = np.zeros(capacity + 2, np.int64), np.zeros(capacity + 2, np.int64)
-        scratch_root, scratch_share = np.zeros(64, np.int64), np.zeros(64)
+        scratch_root, scratch_share = np.zeros(widest * layout.MAX_ROOTS, np.int64), np.zeros(widest * layout.MAX_ROOTS)
+        scratch_place = np.zeros(4 * max(len(self.queues), len(self.devices), 2), np.int64)
+        holders, weights = np.zeros(widest, np.int64), np.zeros(widest)
         start = 0
         while start < len(rows):
             free = self._free_slots(capacity)
@@ -315,7 +317,8 @@ class Engine:
                 self.slots, free, topology.port_device, topology.port_peer, topology.port_group, topology.port_local,
                 topology.port_rank, topology.fan_start, topology.fan_ports, topology.feasible_start, topology.feasible,
                 topology.is_host, topology.group_start, topology.group_ports, topology.device_group, edges, closes,
-                blames, flows, joins, counts, stack, group, scratch_root, scratch_share,
+                blames, flows, joins, counts, stack, group, scratch_root, scratch_share, scratch_place, holders,
+                weights,
             )  # fmt: skip
             start = int(counts[layout.N_ROWS])
             self.free_slots = free[: counts[layout.N_FREE]].tolist()
@@ -331,7 +334,7 @@ class Engine:
                 blames[: counts[layout.N_BLAMES]],
             )
             for part in (*told, flows[: counts[layout.N_FLOWS]]):
-                part[:, 0] = [find(self.slots, slot) for slot in part[:, 0].tolist()]
+                part[:, 0] = living(self.slots, part[:, 0].copy())
             self.ledgers.book(*told)
             self.ledgers.book_flows(flows[: counts[layout.N_FLOWS]], flow_ids, rows[:, layout.ROW_AMOUNT])
             if start < len(rows) and int(rows[start, layout.ROW_TIME]) > self.next_expiry_ns:
@@ -351,24 +354,18 @@ class Engine:
             self.free_slots = [*range(first + missing - 1, first - 1, -1), *self.free_slots]
         return np.array(self.free_slots, np.int64)
 
-    def _slots_in_use(self) -> list[int]:
+    def _slots_in_use(self) -> Ints:
         """Slots of cascades that have not closed, those joined to another left out."""
-        return np.flatnonzero(self.slots[:, layout.S_PARENT] == np.arange(len(self.slots))).tolist()
+        return np.flatnonzero(self.slots[:, layout.S_PARENT] == np.arange(len(self.slots)))
 
     def _take_expired(self, now_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
-        closed: list[Closed] = []
-        expiry_ns = layout.FOREVER
-        ended: list[int] = []
-        for slot in self._slots_in_use():
-            if self.slots[slot, layout.S_OPEN]:
-                continue
-            end_ns = int(self.slots[slot, layout.S_LAST_NS])
-            if end_ns + keep_ns < now_ns:
-                closed.append(self._closed(slot, False, end_ns))
-                ended.append(slot)
-            else:
-                expiry_ns = min(expiry_ns, end_ns + keep_ns)
-        self.next_expiry_ns = expiry_ns
+        used = self._slots_in_use()
+        idle = used[self.slots[used, layout.S_OPEN] == 0]
+        last_ns = self.slots[idle, layout.S_LAST_NS]
+        over = last_ns + keep_ns < now_ns
+        self.next_expiry_ns = int((last_ns[~over] + keep_ns).min(initial=layout.FOREVER))
+        ended = idle[over].tolist()
+        closed = [self._closed(slot, False, int(self.slots[slot, layout.S_LAST_NS])) for slot in ended]
         for cascade in sorted(closed, key=lambda cascade: (cascade.end_ns, cascade.start_ns, cascade.id)):
             on_closed(cascade)
             self.ledgers.by_slot.pop(cascade.slot, None)
@@ -378,8 +375,8 @@ class Engine:
         """Frees the slots of closed cascades and of those that were joined to them."""
         if not ended:
             return
-        used = np.flatnonzero(self.slots[:, layout.S_PARENT] >= 0).tolist()
-        gone = sorted({slot for slot in used if find(self.slots, slot) in set(ended)}, reverse=True)
+        used = np.flatnonzero(self.slots[:, layout.S_PARENT] >= 0)
+        gone = used[np.isin(living(self.slots, used), ended)][::-1]
         self.slots[gone] = 0
         self.slots[gone, layout.S_PARENT] = -1
         for state, column in (
@@ -387,7 +384,7 @@ class Engine:
             (self.devices, layout.D_UNKNOWN_OWNER),
         ):  # fmt: skip
             state[np.isin(state[:, column], gone), column] = -1
-        self.free_slots += gone
+        self.free_slots += gone.tolist()
 
     def _closed(self, slot: int, still_open: bool, end_ns: int) -> Closed:
         start_ns = int(self.slots[slot, layout.S_FIRST_NS])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from analytics.activity import close, take_bytes
 from analytics.blame import open_group
+from analytics.compiled import kernel
 from analytics.layout import (
     BYTES,
     CLOSE,
@@ -55,7 +54,7 @@ from analytics.layout import (
 from analytics.membership import find
 
 
-@njit(cache=True)
+@kernel
 def run(
     rows: Ints,
     start: int,
@@ -91,6 +90,9 @@ def run(
     group: Ints,
     scratch_root: Ints,
     scratch_share: Floats,
+    scratch_place: Ints,
+    holders: Ints,
+    weights: Floats,
 ) -> None:
     """Takes rows[start:] in, sorted by (time, type, rank of the queue, ...), until one is at `until_ns` or later.
 
@@ -121,7 +123,7 @@ def run(
             i += 1
             continue
         if row_type == BYTES:
-            take_bytes(rows[i], queues, ports, port_group)
+            take_bytes(rows, i, queues, ports, port_group)
             devices[port_device[port], D_REPORTS] |= rows[i, ROW_ID]
             i += 1
             continue
@@ -158,12 +160,13 @@ def run(
             rows, i, end, keep_ns, queues, roots, shares, devices, ports, slots, free, port_device, port_peer,
             port_group, port_local, port_rank, fan_start, fan_ports, feasible_start, feasible, is_host, group_start,
             group_ports, device_group, edges, closes, blames, joins, counts, stack, group, scratch_root, scratch_share,
+            scratch_place, holders, weights,
         )  # fmt: skip
         i = end
     counts[N_ROWS] = i
 
 
-@njit(cache=True)
+@kernel
 def take_pauses(
     rows: Ints,
     first: int,
@@ -198,6 +201,9 @@ def take_pauses(
     group: Ints,
     scratch_root: Ints,
     scratch_share: Floats,
+    scratch_place: Ints,
+    holders: Ints,
+    weights: Floats,
 ) -> None:
     """The pauses of one instant: ends of open ones, then openings, then ends of those that lasted no time at all."""
     time_ns = rows[first, ROW_TIME]
@@ -239,7 +245,7 @@ def take_pauses(
                     group, opening, time_ns, queues, roots, shares, devices, ports, slots, free, port_device,
                     port_peer, port_group, port_local, port_rank, fan_start, fan_ports, feasible_start, feasible,
                     is_host, group_start, group_ports, device_group, edges, joins, counts, stack, scratch_root,
-                    scratch_share,
+                    scratch_share, scratch_place, holders, weights,
                 )  # fmt: skip
                 for at in range(before, counts[N_EDGES]):
                     edges[at, 0] = find(slots, queues[edges[at, 1], Q_SLOT])

@@ -40,9 +40,9 @@ ROW_TIME, ROW_TYPE, ROW_QUEUE, ROW_START, ROW_END, ROW_AMOUNT, ROW_ORDER, ROW_ID
 ROW_COLUMNS = 8
 REPORTS_DEPTH, REPORTS_BYTES, REPORTS_ECN = 1, 2, 4
 
-# Columns of a queue's state.
-(Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK, Q_STOP_BEFORE, Q_SLOT,
- Q_ROOTS, Q_ROOT_OPEN, Q_ROOT_LAST, Q_ROOT_OWNER, Q_PAUSER) = range(16)  # fmt: skip
+# Columns of a queue's state; what a look at a queue needs comes first, so that it lies in one cache line.
+(Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_ROOTS, Q_SLOT, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK,
+ Q_STOP_BEFORE, Q_ROOT_OPEN, Q_ROOT_LAST, Q_ROOT_OWNER, Q_PAUSER) = range(16)  # fmt: skip
 Q_COLUMNS = 16
 # Columns of a device's state as a root, and as one whose queues gave no evidence (UNKNOWN).
 D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_UNKNOWN_OWNER, D_REPORTS = range(5)

@@ -125,7 +125,10 @@ class Ledgers:
 
     def open(self, slot: int) -> Ledger:
         """The ledger of a slot, made if new."""
-        return self.by_slot.setdefault(slot, Ledger())
+        ledger = self.by_slot.get(slot)
+        if ledger is None:
+            ledger = self.by_slot[slot] = Ledger()
+        return ledger
 
     def join(self, lives: int, ends: int, ended_id: str) -> None:
         """Moves all of one slot to another."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
+from analytics.compiled import kernel
 from analytics.layout import (
     D_ROOT_OWNER,
     D_UNKNOWN_OWNER,
@@ -22,7 +24,7 @@ from analytics.layout import (
 )
 
 
-@njit(cache=True)
+@kernel
 def find(slots: Ints, slot: int) -> int:
     """The slot that a slot has been joined to, itself if none."""
     while slots[slot, S_PARENT] != slot:
@@ -31,11 +33,20 @@ def find(slots: Ints, slot: int) -> int:
 
 
 @njit(cache=True)
+def living(slots: Ints, some: Ints) -> Ints:
+    """Of each of some slots the one that it has been joined to."""
+    found = np.empty(len(some), np.int64)
+    for i in range(len(some)):
+        found[i] = find(slots, some[i])
+    return found
+
+
+@kernel
 def rank(port_rank: Ints, queue: int) -> int:
     return port_rank[queue // 8] * 8 + queue % 8
 
 
-@njit(cache=True)
+@kernel
 def owner(queues: Ints, devices: Ints, root: int) -> int:
     """The slot of the cascade that the root last belonged to, -1 if none."""
     if root & 3 == ROOT_EGRESS:
@@ -47,7 +58,7 @@ def owner(queues: Ints, devices: Ints, root: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@kernel
 def join(slots: Ints, target: int, other: int, time_ns: int, port_rank: Ints, joins: Ints, counts: Ints) -> int:
     """Joins two cascades, of which the one that began first lives; a closed one is not joined."""
     if other < 0:
