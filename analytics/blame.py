@@ -12,7 +12,7 @@ from __future__ import annotations
 from analytics.activity import activate
 from analytics.compiled import kernel
 from analytics.layout import (
-    EDGE_MIN_SHARE,
+    CAUSE_MIN_SHARE,
     JOIN_SHARE,
     MAX_ROOTS,
     MEMORY_NS,
@@ -147,15 +147,18 @@ def open_group(
                 if holding == 0:
                     scratch_root[0], scratch_share[0], found = device * 4 + ROOT_UNKNOWN, 1.0, 1
                 else:
+                    rest = 0.0
                     for j in range(holding):
                         egress = holders[j]
                         share = weights[j] / total
+                        if share < CAUSE_MIN_SHARE:
+                            rest += share
+                            continue
                         stopped = queues[egress, Q_ORDER] != 0 or queues[egress, Q_B] >= time_ns - MEMORY_NS
-                        if share >= EDGE_MIN_SHARE:
-                            at = counts[N_EDGES]
-                            edges[at, 0], edges[at, 1], edges[at, 2] = queue, queue, egress
-                            edges[at, 3], edges[at, 4], edges[at, 5] = int(share * 1e6 + 0.5), int(stopped), peer
-                            counts[N_EDGES] += 1
+                        at = counts[N_EDGES]
+                        edges[at, 0], edges[at, 1], edges[at, 2] = queue, queue, egress
+                        edges[at, 3], edges[at, 4], edges[at, 5] = int(share * 1e6 + 0.5), int(stopped), peer
+                        counts[N_EDGES] += 1
                         if not stopped:
                             root = egress * 4 + ROOT_EGRESS
                             found = _add(scratch_root, scratch_share, scratch_place, found, root, share)
@@ -167,6 +170,8 @@ def open_group(
                                 found = _add(scratch_root, scratch_share, scratch_place, found, root, part)
                             if share >= JOIN_SHARE:
                                 target = join(slots, target, queues[egress, Q_SLOT], time_ns, port_rank, joins, counts)
+                    if rest > 0.0:
+                        found = _add(scratch_root, scratch_share, scratch_place, found, ROOT_OTHER, rest)
             kept = _keep_largest(scratch_root, scratch_share, found)
             queues[queue, Q_ROOTS] = kept
             for r in range(kept):
