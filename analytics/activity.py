@@ -46,46 +46,36 @@ from analytics.layout import (
     ROW_START,
     S_LAST_NS,
     S_OPEN,
-    Floats,
     Ints,
+    Links,
+    State,
+    Told,
 )
 from analytics.membership import find
 
 
 @kernel
-def activate(
-    root: int,
-    share: float,
-    slot: int,
-    step: int,
-    time_ns: int,
-    queues: Ints,
-    devices: Ints,
-    ports: Ints,
-    port_group: Ints,
-    group_start: Ints,
-    group_ports: Ints,
-    device_group: Ints,
-) -> None:
+def activate(root: int, share: float, slot: int, step: int, time_ns: int, state: State, links: Links) -> None:
     """Counts an open pause (step 1) or one that ended (-1) for its root and for the root's sibling group.
 
     A group that was idle for GAP_NS begins its byte counts anew.
     """
     if share < ACTIVE_SHARE:
         return
+    queues, devices, ports = state.queues, state.devices, state.ports
     place = root >> 2
     if root & 3 == ROOT_EGRESS:
         queues[place, Q_ROOT_OPEN] += step
         queues[place, Q_ROOT_LAST] = time_ns
         if step > 0:
             queues[place, Q_ROOT_OWNER] = slot
-        group = port_group[place // 8]
+        group = links.port_group[place // 8]
     elif root & 3 == ROOT_HOST:
         devices[place, D_ROOT_OPEN] += step
         devices[place, D_ROOT_LAST] = time_ns
         if step > 0:
             devices[place, D_ROOT_OWNER] = slot
-        group = device_group[place]
+        group = links.device_group[place]
     else:
         if step > 0 and root & 3 == ROOT_UNKNOWN:
             devices[place, D_UNKNOWN_OWNER] = slot
@@ -95,35 +85,20 @@ def activate(
     if step > 0 and ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] + GAP_NS < time_ns:
         ports[group, P_GROUP_FIRST] = time_ns
         ports[group, P_GROUP_BINS_NS], ports[group, P_GROUP_BIN_END] = 0, NEVER
-        for at in range(group_start[group], group_start[group + 1]):
+        for at in range(links.group_start[group], links.group_start[group + 1]):
             for column in range(P_TX_BYTES, P_COLUMNS):
-                ports[group_ports[at], column] = 0
+                ports[links.group_ports[at], column] = 0
     ports[group, P_GROUP_OPEN] += step
     ports[group, P_GROUP_LAST] = time_ns
 
 
 @kernel
 def close(
-    queue: int,
-    end_ns: int,
-    paused_ns: int,
-    guessed: int,
-    queues: Ints,
-    roots: Ints,
-    shares: Floats,
-    devices: Ints,
-    ports: Ints,
-    slots: Ints,
-    port_group: Ints,
-    group_start: Ints,
-    group_ports: Ints,
-    device_group: Ints,
-    closes: Ints,
-    blames: Ints,
-    counts: Ints,
-    keep_ns: int,
+    queue: int, end_ns: int, paused_ns: int, guessed: int, keep_ns: int, state: State, links: Links, told: Told
 ) -> None:
     """Ends the open pause of a queue and books its time on its roots."""
+    queues, slots = state.queues, state.slots
+    closes, blames, counts = told.closes, told.blames, told.counts
     slot = find(slots, queues[queue, Q_SLOT])
     at = counts[N_CLOSES]
     closes[at, 0], closes[at, 1], closes[at, 2] = slot, queue, queues[queue, Q_A]
@@ -131,14 +106,11 @@ def close(
     counts[N_CLOSES] += 1
     for r in range(queues[queue, Q_ROOTS]):
         at = counts[N_BLAMES]
-        ppm = int(shares[queue, r] * 1e6 + 0.5)
-        blames[at, 0], blames[at, 1] = slot, roots[queue, r]
+        ppm = int(state.shares[queue, r] * 1e6 + 0.5)
+        blames[at, 0], blames[at, 1] = slot, state.roots[queue, r]
         blames[at, 2] = (paused_ns // 1_000_000) * ppm + (paused_ns % 1_000_000 * ppm + 500_000) // 1_000_000
         counts[N_BLAMES] += 1
-        activate(
-            roots[queue, r], shares[queue, r], slot, -1, end_ns, queues, devices, ports, port_group, group_start,
-            group_ports, device_group,
-        )  # fmt: skip
+        activate(state.roots[queue, r], state.shares[queue, r], slot, -1, end_ns, state, links)
     queues[queue, Q_ORDER] = 0
     queues[queue, Q_B] = end_ns
     slots[slot, S_OPEN] -= 1
@@ -148,11 +120,12 @@ def close(
 
 
 @kernel
-def take_bytes(rows: Ints, i: int, queues: Ints, ports: Ints, port_group: Ints) -> None:
+def take_bytes(rows: Ints, i: int, state: State, links: Links) -> None:
     """Adds a window's transmitted bytes to the port while its sibling group has an active root (0 bytes: no count)."""
+    queues, ports = state.queues, state.ports
     queue = rows[i, ROW_QUEUE]
     port = queue // 8
-    group = port_group[port]
+    group = links.port_group[port]
     begin, end = rows[i, ROW_START], rows[i, ROW_END]
     if rows[i, ROW_AMOUNT] == 0 or (ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] < begin):
         return

@@ -10,7 +10,7 @@ and that interval's blame, so one XOFF costs one pass over the fan-out of X.
 from __future__ import annotations
 
 from analytics.activity import activate
-from analytics.compiled import kernel
+from analytics.compiled import inlined, kernel
 from analytics.layout import (
     CAUSE_MIN_SHARE,
     JOIN_SHARE,
@@ -39,9 +39,12 @@ from analytics.layout import (
     S_LAST_NS,
     S_OPEN,
     S_PARENT,
-    Bools,
     Floats,
     Ints,
+    Links,
+    State,
+    Told,
+    Work,
 )
 from analytics.membership import join, owner, rank
 
@@ -60,46 +63,19 @@ def peak(queues: Ints, queue: int, time_ns: int) -> int:
     return 0
 
 
-@kernel
-def open_group(
-    group: Ints,
-    count: int,
-    time_ns: int,
-    queues: Ints,
-    roots: Ints,
-    shares: Floats,
-    devices: Ints,
-    ports: Ints,
-    slots: Ints,
-    free: Ints,
-    port_device: Ints,
-    port_peer: Ints,
-    port_group: Ints,
-    port_local: Ints,
-    port_rank: Ints,
-    fan_start: Ints,
-    fan_ports: Ints,
-    feasible_start: Ints,
-    feasible: Bools,
-    is_host: Bools,
-    group_start: Ints,
-    group_ports: Ints,
-    device_group: Ints,
-    edges: Ints,
-    joins: Ints,
-    counts: Ints,
-    stack: Ints,
-    scratch_root: Ints,
-    scratch_share: Floats,
-    scratch_place: Ints,
-    holders: Ints,
-    weights: Floats,
-) -> None:
-    """Blames the pauses that opened at one instant: `group[:count]` are their queues, already marked as stopped.
+@inlined
+def open_group(count: int, time_ns: int, state: State, links: Links, told: Told, work: Work) -> None:
+    """Blames the pauses that opened at one instant: `work.group[:count]` are their queues, already marked as stopped.
 
     A pause of the same instant counts as a cause, so its blame is worked out first; two that cause each other are a
     cycle.
     """
+    queues, roots, shares, slots = state.queues, state.roots, state.shares, state.slots
+    port_device, port_peer, fan_start, fan_ports = links.port_device, links.port_peer, links.fan_start, links.fan_ports
+    feasible = links.feasible
+    edges, counts = told.edges, told.counts
+    group, stack, holders, weights = work.group, work.stack, work.holders, work.weights
+    scratch_root, scratch_share, scratch_place = work.scratch_root, work.scratch_share, work.scratch_place
     for member in range(count):
         if queues[group[member], Q_ROOTS] >= 0:
             continue
@@ -119,11 +95,11 @@ def open_group(
             if device < 0:
                 counts[N_NO_LINK] += 1
                 scratch_root[0], scratch_share[0], found = port_device[queue // 8] * 4 + ROOT_UNKNOWN, 1.0, 1
-            elif is_host[device]:
+            elif links.is_host[device]:
                 scratch_root[0], scratch_share[0], found = device * 4 + ROOT_HOST, 1.0, 1
             else:
                 first, fan = fan_start[device], fan_start[device + 1] - fan_start[device]
-                row = feasible_start[device] + port_local[peer] * fan
+                row = links.feasible_start[device] + links.port_local[peer] * fan
                 total = 0.0
                 holding = 0
                 for j in range(fan):
@@ -169,7 +145,7 @@ def open_group(
                                 root, part = roots[egress, r], share * shares[egress, r]
                                 found = _add(scratch_root, scratch_share, scratch_place, found, root, part)
                             if share >= JOIN_SHARE:
-                                target = join(slots, target, queues[egress, Q_SLOT], time_ns, port_rank, joins, counts)
+                                target = join(state, target, queues[egress, Q_SLOT], time_ns, links, told)
                     if rest > 0.0:
                         found = _add(scratch_root, scratch_share, scratch_place, found, ROOT_OTHER, rest)
             kept = _keep_largest(scratch_root, scratch_share, found)
@@ -177,11 +153,11 @@ def open_group(
             for r in range(kept):
                 roots[queue, r], shares[queue, r] = scratch_root[r], scratch_share[r]
                 if scratch_share[r] >= JOIN_SHARE:
-                    other = owner(queues, devices, scratch_root[r])
-                    target = join(slots, target, other, time_ns, port_rank, joins, counts)
+                    other = owner(state, scratch_root[r])
+                    target = join(state, target, other, time_ns, links, told)
             if target < 0:
                 counts[N_FREE] -= 1
-                target = free[counts[N_FREE]]
+                target = work.free[counts[N_FREE]]
                 slots[target, S_FIRST_NS], slots[target, S_FIRST_QUEUE] = time_ns, queue
                 slots[target, S_OPEN], slots[target, S_PARENT] = 0, target
             queues[queue, Q_SLOT], queues[queue, Q_PAUSER] = target, peer
@@ -189,14 +165,11 @@ def open_group(
             slots[target, S_LAST_NS] = time_ns
             if (
                 slots[target, S_FIRST_NS] == time_ns
-                and rank(port_rank, queue) < rank(port_rank, slots[target, S_FIRST_QUEUE])
+                and rank(links.port_rank, queue) < rank(links.port_rank, slots[target, S_FIRST_QUEUE])
             ):  # fmt: skip
                 slots[target, S_FIRST_QUEUE] = queue
             for r in range(kept):
-                activate(
-                    roots[queue, r], shares[queue, r], target, 1, time_ns, queues, devices, ports, port_group,
-                    group_start, group_ports, device_group,
-                )  # fmt: skip
+                activate(roots[queue, r], shares[queue, r], target, 1, time_ns, state, links)
             depth -= 1
 
 
@@ -216,22 +189,24 @@ def _keep_largest(scratch_root: Ints, scratch_share: Floats, found: int) -> int:
     """Moves the largest roots to the front, of equals the one met first; where there are too many, the rest is one."""
     if found <= MAX_ROOTS:
         return found
-    keep = MAX_ROOTS - 1
-    for i in range(keep):
-        best = i
-        for j in range(i + 1, found):
-            if scratch_share[j] > scratch_share[best]:
-                best = j
-        root, share = scratch_root[best], scratch_share[best]
-        for j in range(best, i, -1):
-            scratch_root[j], scratch_share[j] = scratch_root[j - 1], scratch_share[j - 1]
-        scratch_root[i], scratch_share[i] = root, share
+    last = MAX_ROOTS - 2
     rest = 0.0
-    for i in range(keep, found):
-        rest += scratch_share[i]
-    for i in range(keep):
+    for i in range(found):
+        root, share = scratch_root[i], scratch_share[i]
+        place = i
+        if i > last:
+            if share <= scratch_share[last]:
+                rest += share
+                continue
+            rest += scratch_share[last]
+            place = last
+        while place > 0 and scratch_share[place - 1] < share:
+            scratch_root[place], scratch_share[place] = scratch_root[place - 1], scratch_share[place - 1]
+            place -= 1
+        scratch_root[place], scratch_share[place] = root, share
+    for i in range(last + 1):
         if scratch_root[i] == ROOT_OTHER:
             scratch_share[i] += rest
-            return keep
-    scratch_root[keep], scratch_share[keep] = ROOT_OTHER, rest
+            return last + 1
+    scratch_root[last + 1], scratch_share[last + 1] = ROOT_OTHER, rest
     return MAX_ROOTS

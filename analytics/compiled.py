@@ -51,3 +51,9 @@ def kernel(function: Function) -> Function:
     """The compiled function; NUMBA_DISABLE_JIT=1 leaves it as it is."""
     compiled: Function = njit(cache=True, _nrt=False)(function)  # type: ignore[call-overload]  # not in its stubs
     return compiled
+
+
+def inlined(function: Function) -> Function:
+    """A part of a kernel that becomes one with its only caller: handing thirty arrays on costs as much as the work."""
+    compiled: Function = njit(cache=True, _nrt=False, inline="always")(function)  # type: ignore[call-overload]  # as above
+    return compiled

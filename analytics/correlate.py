@@ -16,7 +16,7 @@ import numpy as np
 from analytics import layout
 from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, Stream, input_stream
-from analytics.topology import Ints
+from analytics.layout import Ints
 from analytics.verdict import cascade
 from stream import snapshot
 from stream.batch import MARK_END, Batch, StreamKey

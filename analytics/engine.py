@@ -295,30 +295,24 @@ class Engine:
         keep_ns: int,
         on_closed: Callable[[Closed], None],
     ) -> None:
-        topology = self.topology
+        links = self.topology.links()
         capacity = self._ledger_rows(rows)
-        widest = int(np.diff(topology.fan_start).max(initial=1))
+        widest = int(np.diff(links.fan_start).max(initial=1))
         edges = np.zeros((capacity * widest, layout.L_EDGE_COLUMNS), np.int64)
         closes = np.zeros((2 * capacity, layout.L_CLOSE_COLUMNS), np.int64)
         blames = np.zeros((2 * capacity * layout.MAX_ROOTS, layout.L_BLAME_COLUMNS), np.int64)
         flows = np.zeros((4096, layout.L_FLOW_COLUMNS), np.int64)
         joins = np.zeros((capacity * (layout.MAX_ROOTS + widest), layout.L_JOIN_COLUMNS), np.int64)
-        stack, group = np.zeros(capacity + 2, np.int64), np.zeros(capacity + 2, np.int64)
-        scratch_root, scratch_share = np.zeros(widest * layout.MAX_ROOTS, np.int64), np.zeros(widest * layout.MAX_ROOTS)
-        scratch_place = np.zeros(4 * max(len(self.queues), len(self.devices), 2), np.int64)
-        holders, weights = np.zeros(widest, np.int64), np.zeros(widest)
         start = 0
         while start < len(rows):
             free = self._free_slots(capacity)
             counts = np.zeros(layout.N_COUNTS, np.int64)
             counts[layout.N_FREE], counts[layout.N_NEXT_EXPIRY] = len(free), self.next_expiry_ns
+            state = layout.State(self.queues, self.roots, self.shares, self.devices, self.ports, self.slots)
             run(
-                rows, start, until_ns, keep_ns, self.queues, self.roots, self.shares, self.devices, self.ports,
-                self.slots, free, topology.port_device, topology.port_peer, topology.port_group, topology.port_local,
-                topology.port_rank, topology.fan_start, topology.fan_ports, topology.feasible_start, topology.feasible,
-                topology.is_host, topology.group_start, topology.group_ports, topology.device_group, edges, closes,
-                blames, flows, joins, counts, stack, group, scratch_root, scratch_share, scratch_place, holders,
-                weights,
+                rows, start, until_ns, keep_ns, state, links,
+                layout.Told(edges, closes, blames, flows, joins, counts),
+                layout.new_work(free, capacity, widest, max(len(self.queues), len(self.devices))),
             )  # fmt: skip
             start = int(counts[layout.N_ROWS])
             self.free_slots = free[: counts[layout.N_FREE]].tolist()

@@ -11,7 +11,7 @@ import numpy as np
 from analytics.announced import Announced
 from analytics.detect import episode_stream
 from analytics.engine import Engine
-from analytics.topology import Ints
+from analytics.layout import Ints
 from stream import messages
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import Cascade

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -79,9 +81,76 @@ MIN_QUEUED_BYTES = 16_384
 """A queue of four 4,096-byte packets keeps its egress busy while it drains."""
 
 
+class State(NamedTuple):
+    """What is kept of queues, devices, ports and cascades (columns Q_, D_, P_, S_), and each queue's last blame."""
+
+    queues: Ints
+    roots: Ints
+    shares: Floats
+    devices: Ints
+    ports: Ints
+    slots: Ints
+
+
+class Links(NamedTuple):
+    """The arrays of a Topology."""
+
+    port_device: Ints
+    port_peer: Ints
+    port_group: Ints
+    port_local: Ints
+    port_rank: Ints
+    fan_start: Ints
+    fan_ports: Ints
+    feasible_start: Ints
+    feasible: Bools
+    is_host: Bools
+    group_start: Ints
+    group_ports: Ints
+    device_group: Ints
+
+
+class Told(NamedTuple):
+    """The ledgers (columns L_) and counts (N_) that a run fills."""
+
+    edges: Ints
+    closes: Ints
+    blames: Ints
+    flows: Ints
+    joins: Ints
+    counts: Ints
+
+
+class Work(NamedTuple):
+    """Room to work in: slots that are free, and what one pause needs."""
+
+    free: Ints
+    stack: Ints
+    group: Ints
+    scratch_root: Ints
+    scratch_share: Floats
+    scratch_place: Ints
+    holders: Ints
+    weights: Floats
+
+
 def new_state(rows: int, columns: int, **fill: int) -> Ints:
     """A state array of zeros, with whole columns set: new_state(5, Q_COLUMNS, c2=NEVER)."""
     state = np.zeros((rows, columns), np.int64)
     for column, value in fill.items():
         state[:, int(column[1:])] = value
     return state
+
+
+def new_work(free: Ints, pauses: int, widest: int, roots: int) -> Work:
+    """Room for so many pauses of one instant, the widest fan-out, and so many queues and devices."""
+    return Work(
+        free=free,
+        stack=np.zeros(pauses + 2, np.int64),
+        group=np.zeros(pauses + 2, np.int64),
+        scratch_root=np.zeros(widest * MAX_ROOTS, np.int64),
+        scratch_share=np.zeros(widest * MAX_ROOTS),
+        scratch_place=np.zeros(4 * max(roots, 2), np.int64),
+        holders=np.zeros(widest, np.int64),
+        weights=np.zeros(widest),
+    )

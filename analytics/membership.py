@@ -21,6 +21,9 @@ from analytics.layout import (
     S_OPEN,
     S_PARENT,
     Ints,
+    Links,
+    State,
+    Told,
 )
 
 
@@ -47,20 +50,21 @@ def rank(port_rank: Ints, queue: int) -> int:
 
 
 @kernel
-def owner(queues: Ints, devices: Ints, root: int) -> int:
+def owner(state: State, root: int) -> int:
     """The slot of the cascade that the root last belonged to, -1 if none."""
     if root & 3 == ROOT_EGRESS:
-        return queues[root >> 2, Q_ROOT_OWNER]
+        return state.queues[root >> 2, Q_ROOT_OWNER]
     if root & 3 == ROOT_HOST:
-        return devices[root >> 2, D_ROOT_OWNER]
+        return state.devices[root >> 2, D_ROOT_OWNER]
     if root & 3 == ROOT_UNKNOWN:
-        return devices[root >> 2, D_UNKNOWN_OWNER]
+        return state.devices[root >> 2, D_UNKNOWN_OWNER]
     return -1
 
 
 @kernel
-def join(slots: Ints, target: int, other: int, time_ns: int, port_rank: Ints, joins: Ints, counts: Ints) -> int:
+def join(state: State, target: int, other: int, time_ns: int, links: Links, told: Told) -> int:
     """Joins two cascades, of which the one that began first lives; a closed one is not joined."""
+    slots, joins, counts = state.slots, told.joins, told.counts
     if other < 0:
         return target
     other = find(slots, other)
@@ -70,7 +74,7 @@ def join(slots: Ints, target: int, other: int, time_ns: int, port_rank: Ints, jo
         return other
     older = slots[other, S_FIRST_NS] < slots[target, S_FIRST_NS] or (
         slots[other, S_FIRST_NS] == slots[target, S_FIRST_NS]
-        and rank(port_rank, slots[other, S_FIRST_QUEUE]) < rank(port_rank, slots[target, S_FIRST_QUEUE])
+        and rank(links.port_rank, slots[other, S_FIRST_QUEUE]) < rank(links.port_rank, slots[target, S_FIRST_QUEUE])
     )
     lives, ends = (other, target) if older else (target, other)
     slots[ends, S_PARENT] = lives
