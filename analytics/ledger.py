@@ -141,11 +141,16 @@ class Ledgers:
     def book(self, edges: Ints, closes: Ints, blames: Ints) -> None:
         """Books what a run of the kernel told (columns L_* of analytics.layout; slots already those that live)."""
         keys = edges[:, [0, 1, 2, 5]]
+        tallies, of_slot = {}, -1
         for (slot, queue, egress, ingress), ppm, passed in _rows(sums(keys, edges[:, 3], edges[:, 3] * edges[:, 4])):
-            edge = self.open(slot).edges.setdefault((queue, egress), EdgeTally())
-            edge.ppm += ppm
-            edge.passed_ppm += passed
-            edge.ingress = ingress if edge.ingress < 0 else edge.ingress
+            if slot != of_slot:
+                tallies, of_slot = self.open(slot).edges, slot
+            edge = tallies.get((queue, egress))
+            if edge is None:
+                tallies[queue, egress] = EdgeTally(ppm, passed, ingress)
+            else:
+                edge.ppm += ppm
+                edge.passed_ppm += passed
         for (slot, root), pause_ns in _rows(sums(blames[:, :2], blames[:, 2])):
             ledger = self.open(slot)
             ledger.root_ns[root] = bounded_sum((ledger.root_ns.get(root, 0), pause_ns))
