@@ -13,7 +13,7 @@ from analytics.ledger import EdgeTally, Ledger, QueueTally
 from analytics.verdict import MAX_LISTED, cascade
 from stream import messages
 from stream.cascade import FINAL, Cascade
-from stream.facts import Device, FactStream, Hop, Link
+from stream.facts import Hop
 from stream.kinds import SIDE_TX, SOURCE_LOST, UNKNOWN
 from tests.analytics.random_runs import leaf_spine
 from tests.analytics.story import BEGIN_NS, Story
@@ -302,12 +302,11 @@ def test_a_storm_is_told_from_a_slow_host_by_the_link_that_it_stops() -> None:
 
 
 def wide_engine(ports: int) -> Engine:
-    """A switch with many hosts, all of which it can stop."""
-    engine, stream = Engine("lab", Counter()), FactStream("inventory", "e1", 0, 0)
-    engine.add_fact(Device("lab", "sw", "switch", 0, stream))
+    """A switch of which many hosts' queues may be told."""
+    engine = Engine("lab", Counter())
     for number in range(ports):
-        engine.add_fact(Device("lab", f"h{number}", "host", 0, stream))
-        engine.add_fact(Link("lab", "sw", f"p{number}", f"h{number}", "eth0", 100_000, 0, stream))
+        engine.topology.port("sw", f"p{number}")
+        engine.topology.port(f"h{number}", "eth0")
     engine.advance(0, layout.GAP_NS, lambda closed: None)
     return engine
 
