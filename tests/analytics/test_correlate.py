@@ -340,6 +340,19 @@ def _in_epoch(item: Item, epoch: str) -> Item:
     return msgspec.structs.replace(item, epoch=epoch)
 
 
+@pytest.mark.parametrize("others_are_down", [False, True])
+def test_a_stream_may_go_down_once_more_where_its_last_rows_will_never_come(others_are_down: bool) -> None:
+    story = stopped_host()
+    ups, facts, values, (facts_down, rows_down) = story.ups(), story.facts(), story.values(), story.downs()
+    expecting = tuple(msgspec.structs.replace(down, last_seq=99) for down in facts_down.streams)
+    too_many = msgspec.structs.replace(facts_down, streams=expecting)
+    items: list[Item] = [*ups, *facts, *values, too_many]
+    correlate, detect = Correlate(), Detect()
+    assert run_steps([*items, rows_down] if others_are_down else items, [detect], correlate) == []
+    made = run_steps([facts_down] if others_are_down else [facts_down, rows_down], [detect], correlate)
+    assert encoded(made) == encoded(story.finals())
+
+
 def test_the_fabric_is_still_known_in_the_next_life() -> None:
     story = stopped_host()
     again = [_in_epoch(item, "e2") for item in story.items() if not isinstance(item, Device | Link | Flow)]
