@@ -10,8 +10,9 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import xxhash
@@ -24,7 +25,7 @@ from analytics.ledger import Ledger, Ledgers
 from analytics.membership import find, living
 from analytics.rows import pause_rows, window_rows
 from analytics.topology import PRIORITIES, Topology
-from stream import kinds, messages
+from stream import kinds
 from stream.facts import Device, Flow, Link
 from stream.record import Events
 
@@ -198,7 +199,7 @@ class Engine:
             "pcie": [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()],
             "losses": [list(loss) for loss in self.losses],
             "needed_ns": self._needed_ns,
-            "flows": [[from_ns, *messages.encode(flow)]
+            "flows": [[from_ns, _flow_encoder.encode(flow)]
                       for versions in self.flows.values() for from_ns, flow in versions],
         }  # fmt: skip
 
@@ -213,8 +214,8 @@ class Engine:
         self.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in state["pcie"]}
         self.losses = [(time_ns, device, count) for time_ns, device, count in state["losses"]]
         self._needed_ns = state["needed_ns"]
-        for from_ns, *message in state["flows"]:
-            flow = cast(Flow, messages.decode(*message))
+        for from_ns, message in state["flows"]:
+            flow = _flow_decoder.decode(message)
             self.flows.setdefault(int(flow.flow, 16), []).append((from_ns, flow))
 
     def beginnings(self) -> set[tuple[int, int]]:
@@ -387,6 +388,8 @@ class Engine:
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
 
 
+# There may be 100,000 flows: messages.encode, which checks what it makes, would take seconds.
+_flow_encoder, _flow_decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Flow)
 _STATE_ARRAYS = ("queues", "roots", "shares", "devices", "ports", "slots", "_rows", "_row_flows", "_groups")
 
 
