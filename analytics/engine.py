@@ -74,9 +74,12 @@ class Engine:
         self.slots = layout.new_state(0, layout.S_COLUMNS)
         self.free_slots: list[int] = []
         self._stale = False
+        self._shares_topology = False
 
     def add_fact(self, fact: Device | Link) -> None:
         """Takes a device or link in, valid for the rows that come after."""
+        if self._shares_topology:
+            self.topology, self._shares_topology = self.topology.copy(), False
         self.topology.add(fact)
         self._stale = True
 
@@ -144,11 +147,11 @@ class Engine:
         return [self._closed(slot, True, now_ns) for slot in self._slots_in_use()]
 
     def copy(self) -> Engine:
-        """A copy that can be advanced on its own (what it reads only is shared)."""
+        """A copy that can be advanced on its own; the topology is shared until a fact changes it."""
         twin = copy.copy(self)
         twin.counters = Counter()
         twin.ledgers = copy.deepcopy(self.ledgers)
-        twin.topology = copy.copy(self.topology) if self._stale else self.topology
+        twin._shares_topology = True
         twin.pcie = {device: list(readings) for device, readings in self.pcie.items()}
         twin.losses = list(self.losses)
         for name in ("queues", "roots", "shares", "devices", "ports", "slots"):
@@ -189,9 +192,11 @@ class Engine:
 
     def _grow(self) -> None:
         """Makes the arrays cover every name that has been met."""
-        if self._stale or not self.topology.complete():
+        if self._stale:
             self.topology.rebuild()
             self._stale = False
+        elif not self.topology.complete():
+            self.topology.extend()
         queues = len(self.topology.ports) * PRIORITIES - len(self.queues)
         if queues > 0:
             never = {f"c{column}": layout.NEVER for column in (

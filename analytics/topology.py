@@ -5,6 +5,7 @@ In: device and link facts. Out: `Topology`, whose indices only ever grow, so tha
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ PRIORITIES = 8
 
 
 class Topology:
-    """Interned names and the arrays that kernels read; call `rebuild` after facts have been added.
+    """Interned names and the arrays that kernels read; call `rebuild` after facts, `extend` after names were added.
 
     After a rebuild, with N devices and P ports (a sibling group is named by the least index of its ports):
     port_device, port_peer (-1 = no link), port_speed_mbps, port_delay_ns, port_group: int64 (P,);
@@ -30,6 +31,23 @@ class Topology:
     group_start (P+1,), group_ports: ports of each sibling group; device_group (N,): group of the port that faces a host
     (-1 = none); port_rank (P,): place of the port in the order of names.
     """
+
+    port_device: Ints
+    port_peer: Ints
+    port_speed_mbps: Ints
+    port_delay_ns: Ints
+    port_rank: Ints
+    port_local: Ints
+    port_group: Ints
+    is_host: npt.NDArray[np.bool_]
+    tier: Ints
+    fan_start: Ints
+    fan_ports: Ints
+    feasible_start: Ints
+    feasible: npt.NDArray[np.bool_]
+    group_start: Ints
+    group_ports: Ints
+    device_group: Ints
 
     def __init__(self) -> None:
         self.devices: list[str] = []
@@ -106,30 +124,53 @@ class Topology:
     def rebuild(self) -> None:
         """Makes the arrays anew from the names, roles and links known by now."""
         port_count, device_count = len(self.ports), len(self.devices)
-        self.port_device: Ints = np.array([device for device, _ in self.ports], np.int64)
-        self.port_peer: Ints = np.full(port_count, -1, np.int64)
-        self.port_speed_mbps: Ints = np.zeros(port_count, np.int64)
-        self.port_delay_ns: Ints = np.zeros(port_count, np.int64)
+        self.port_device = np.array([device for device, _ in self.ports], np.int64)
+        self.port_peer = np.full(port_count, -1, np.int64)
+        self.port_speed_mbps = np.zeros(port_count, np.int64)
+        self.port_delay_ns = np.zeros(port_count, np.int64)
         for port, speed in self._speeds.items():
             self.port_speed_mbps[port] = speed
         for port, (peer, speed, delay) in self._links.items():
             self.port_peer[port], self.port_delay_ns[port] = peer, delay
             self.port_speed_mbps[port] = speed or self.port_speed_mbps[port]
-        self.is_host: npt.NDArray[np.bool_] = np.array(
-            [self._roles.get(device) == "host" for device in range(device_count)], bool
-        )
-        self.port_rank: Ints = self._port_ranks()
+        self.is_host = np.array([self._roles.get(device) == "host" for device in range(device_count)], bool)
+        self.port_rank = self._port_ranks()
         self._fan_out(device_count)
         distance = self._distances(device_count)
-        self.tier: Ints = (
+        self.tier = (
             np.where(distance.min(axis=0) < _FAR, distance.min(axis=0), -1)
             if len(distance)
             else np.full(device_count, -1)
         ).astype(np.int64)
-        self.feasible: npt.NDArray[np.bool_] = _feasible(
-            distance, self.fan_start, self.fan_ports, self.port_peer, self.port_device, self.feasible_start
-        )
+        self.feasible = _feasible(
+            np.ascontiguousarray(distance.T), self.fan_start, self.fan_ports, self.port_peer, self.port_device,
+            self.feasible_start,
+        )  # fmt: skip
         self._sibling_groups(device_count)
+
+    def extend(self) -> None:
+        """Makes the arrays cover names that no fact has told of: they have no link, so that nothing else changes."""
+        ports, devices = len(self.ports) - len(self.port_device), len(self.devices) - len(self.is_host)
+        self.port_device = np.array([device for device, _ in self.ports], np.int64)
+        self.port_peer = np.append(self.port_peer, np.full(ports, -1))
+        self.port_speed_mbps = np.append(self.port_speed_mbps, np.zeros(ports, np.int64))
+        self.port_delay_ns = np.append(self.port_delay_ns, np.zeros(ports, np.int64))
+        self.port_local = np.append(self.port_local, np.full(ports, -1))
+        self.port_rank = self._port_ranks()
+        self._set_groups(np.append(self.port_group, np.arange(len(self.ports) - ports, len(self.ports))))
+        self.is_host = np.append(self.is_host, np.zeros(devices, bool))
+        self.tier = np.append(self.tier, np.full(devices, -1))
+        self.device_group = np.append(self.device_group, np.full(devices, -1))
+        self.fan_start = np.append(self.fan_start, np.full(devices, self.fan_start[-1]))
+        self.feasible_start = np.append(self.feasible_start, np.full(devices, self.feasible_start[-1]))
+
+    def copy(self) -> Topology:
+        """A copy to which facts can be added without a change to this one; arrays are never written to, so shared."""
+        twin = copy.copy(self)
+        twin.devices, twin.ports = list(self.devices), list(self.ports)
+        twin._device_index, twin._port_index = dict(self._device_index), dict(self._port_index)
+        twin._roles, twin._links, twin._speeds = dict(self._roles), dict(self._links), dict(self._speeds)
+        return twin
 
     def queue_name(self, queue: int) -> tuple[str, str, int]:
         """Device, port and priority of a queue."""
@@ -148,11 +189,11 @@ class Topology:
         linked = np.flatnonzero(self.port_peer >= 0)
         linked = linked[np.lexsort((self.port_rank[linked], self.port_device[linked]))]
         counts = np.bincount(self.port_device[linked], minlength=device_count)
-        self.fan_start: Ints = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        self.fan_ports: Ints = linked.astype(np.int64)
-        self.port_local: Ints = np.full(len(self.ports), -1, np.int64)
+        self.fan_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self.fan_ports = linked.astype(np.int64)
+        self.port_local = np.full(len(self.ports), -1, np.int64)
         self.port_local[linked] = np.arange(len(linked)) - self.fan_start[self.port_device[linked]]
-        self.feasible_start: Ints = np.concatenate(([0], np.cumsum(counts * counts))).astype(np.int64)
+        self.feasible_start = np.concatenate(([0], np.cumsum(counts * counts))).astype(np.int64)
 
     def _distances(self, device_count: int) -> npt.NDArray[np.int16]:
         """Hops from every host (rows) to every device, by breadth-first search; hosts do not forward."""
@@ -176,16 +217,22 @@ class Topology:
                     down = self.tier[there] < self.tier[here]
                     key = ("down", there, int(self.tier[here])) if down else ("up", here, int(self.tier[there]))
             keys.setdefault(key, []).append(port)
-        self.port_group: Ints = np.zeros(len(self.ports), np.int64)
+        port_group = np.zeros(len(self.ports), np.int64)
         for ports in keys.values():
-            self.port_group[ports] = ports[0]
-        sizes = np.bincount(self.port_group, minlength=len(self.ports))
-        self.group_start: Ints = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        self.group_ports: Ints = np.argsort(self.port_group, kind="stable").astype(np.int64)
-        self.device_group: Ints = np.full(device_count, -1, np.int64)
-        for port, peer in enumerate(self.port_peer):
-            if peer >= 0 and self.is_host[self.port_device[peer]]:
-                self.device_group[self.port_device[peer]] = self.port_group[port]
+            port_group[ports] = ports[0]
+        self._set_groups(port_group)
+        self.device_group = np.full(device_count, -1, np.int64)
+        # Of a host with several links the first by name, whatever arrived first.
+        for port in self.fan_ports[np.argsort(-self.port_rank[self.fan_ports])].tolist():
+            there = self.port_device[self.port_peer[port]]
+            if self.is_host[there]:
+                self.device_group[there] = self.port_group[port]
+
+    def _set_groups(self, port_group: Ints) -> None:
+        self.port_group = port_group
+        sizes = np.bincount(port_group, minlength=len(port_group))
+        self.group_start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        self.group_ports = np.argsort(port_group, kind="stable").astype(np.int64)
 
 
 _FAR = np.int16(30_000)
@@ -230,22 +277,35 @@ def _feasible(
 ) -> npt.NDArray[np.bool_]:
     """Whether bytes that enter a device by port i may leave by port j: both hops lie on a shortest path to a host.
 
-    Where no host at all is fed by i, every j but i is possible.
+    Where no host at all is fed by i, every j but i is possible. `distance` is by device and host. The hosts that a port
+    leads to, and those that it leads away from, are sets of bits, so that a pair of ports costs hosts / 64 steps.
     """
     feasible = np.zeros(feasible_start[-1], np.bool_)
+    hosts = distance.shape[1]
+    words = (hosts + 63) // 64
+    widest = 0
+    for device in range(len(fan_start) - 1):
+        widest = max(widest, fan_start[device + 1] - fan_start[device])
+    toward, away = np.zeros((widest, words), np.uint64), np.zeros((widest, words), np.uint64)
     for device in range(len(fan_start) - 1):
         first, count = fan_start[device], fan_start[device + 1] - fan_start[device]
+        toward[:count], away[:count] = 0, 0
         for i in range(count):
-            before = port_device[port_peer[fan_ports[first + i]]]
+            neighbour = port_device[port_peer[fan_ports[first + i]]]
+            for host in range(hosts):
+                step = distance[neighbour, host] - distance[device, host]
+                if distance[device, host] < _FAR and step == -1:
+                    toward[i, host // 64] |= np.uint64(1) << np.uint64(host % 64)
+                elif distance[device, host] < _FAR and step == 1:
+                    away[i, host // 64] |= np.uint64(1) << np.uint64(host % 64)
+        for i in range(count):
             row = feasible_start[device] + i * count
             any_found = False
             for j in range(count):
-                after = port_device[port_peer[fan_ports[first + j]]]
                 if j == i:
                     continue
-                for host in range(distance.shape[0]):
-                    here = distance[host, device]
-                    if here < 30_000 and distance[host, before] == here + 1 and distance[host, after] == here - 1:
+                for word in range(words):
+                    if away[i, word] & toward[j, word]:
                         feasible[row + j] = True
                         any_found = True
                         break

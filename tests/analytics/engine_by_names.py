@@ -52,7 +52,9 @@ def facts(fabric: Fabric) -> list[Device | Link]:
     made: list[Device | Link] = [
         Device("lab", device, "host" if device in fabric.hosts else "switch", 0, STREAM) for device in devices
     ]
-    made += [Link("lab", *one, *other, 100_000, 0, STREAM) for one, other in sorted(fabric.links.items()) if one < other]
+    made += [
+        Link("lab", *one, *other, 100_000, 0, STREAM) for one, other in sorted(fabric.links.items()) if one < other
+    ]
     return made
 
 

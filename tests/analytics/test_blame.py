@@ -6,7 +6,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.analytics.engine_by_names import Outcome, run_engine
+from tests.analytics.engine_by_names import KEEP_NS, Outcome, run_engine
 from tests.analytics.random_runs import Run, runs
 from tests.reference.attribution import Attribution
 from tests.reference.cascades import Cascade, Cascades
@@ -51,7 +51,7 @@ def test_the_kernel_tells_what_its_twin_tells(run: Run, seed: int, steps: int) -
     }
     for name, cascade in expected.items():
         assert_same(told[name], cascade, twin, run.end_ns)
-    flows = twin.flow_bytes(run.flows, run.destinations)
+    flows = twin.flow_bytes(run.flows, run.destinations, KEEP_NS)
     assert {name: told[name].flow_bytes for name in expected} == {
         cascade_id(cascade): amounts for cascade, amounts in flows
     }

@@ -157,39 +157,45 @@ class Cascades:
         return sums
 
     def flow_bytes(
-        self, windows: Iterable[FlowWindow], destinations: Mapping[int, str]
+        self, windows: Iterable[FlowWindow], destinations: Mapping[int, str], kept_ns: int
     ) -> list[tuple[Cascade, dict[tuple[Root, int, bool], int]]]:
         """Of every cascade, the bytes of flows through its roots while those were active: by root, flow, at its source.
 
         Bytes go to the cascade to which the last pause belongs that opened on the root's account before the window's
         end. A window through an egress that is no root counts for the host behind it, if that is one; bytes that leave
-        their source for a host that is a root count for that one.
+        their source for a host that is a root count for that one. A cascade is forgotten kept_ns after its end.
         """
         fabric = self.attribution.fabric
         sums: defaultdict[int, defaultdict[tuple[Root, int, bool], int]] = defaultdict(lambda: defaultdict(int))
         for window in windows:
             device, port, _ = window.queue
-            candidates: list[tuple[Root, bool]] = [(("egress", *window.queue), False)]
             peer = fabric.links.get((device, port))
-            if peer is not None and peer[0] in fabric.hosts:
-                candidates.append((("host", peer[0]), False))
-            if device in fabric.hosts and window.flow in destinations:
-                candidates.append((("host", destinations[window.flow]), True))
-            for root, at_source in candidates:
-                cascade = self._active(root, window.start_ns, window.end_ns)
-                if cascade is not None:
-                    sums[id(cascade)][root, window.flow, at_source] += window.sent_bytes
-                    break
+            root: Root = ("egress", *window.queue)
+            if self._active(root, window) is None and peer is not None and peer[0] in fabric.hosts:
+                root = ("host", peer[0])
+            cascade = self._remembered(root, window, kept_ns)
+            at_source = cascade is None and device in fabric.hosts and window.flow in destinations
+            if at_source:
+                root = ("host", destinations[window.flow])
+                cascade = self._remembered(root, window, kept_ns)
+            if cascade is not None:
+                sums[id(cascade)][root, window.flow, at_source] += window.sent_bytes
         return [(cascade, dict(sums[id(cascade)])) for cascade in self.all()]
 
-    def _active(self, root: Root, start_ns: int, end_ns: int) -> Cascade | None:
-        """The cascade for which the root was active between two instants, if it was."""
+    def _remembered(self, root: Root, window: FlowWindow, kept_ns: int) -> Cascade | None:
+        cascade = self._active(root, window)
+        if cascade is None or (not cascade.open_pauses and cascade.last_ns + kept_ns < window.end_ns):
+            return None
+        return cascade
+
+    def _active(self, root: Root, window: FlowWindow) -> Cascade | None:
+        """The cascade for which the root was active in the window, if it was."""
         opened = [
             interval
             for interval in self.attribution.order
-            if interval.start_ns < end_ns and self.attribution.blame[interval].get(root, 0.0) >= ACTIVE_SHARE
+            if interval.start_ns < window.end_ns and self.attribution.blame[interval].get(root, 0.0) >= ACTIVE_SHARE
         ]
-        active = any(i.start_ns >= start_ns or i.end_ns is None or i.end_ns >= start_ns for i in opened)
+        active = any(i.end_ns is None or max(i.start_ns, i.end_ns) >= window.start_ns for i in opened)
         return self.of[opened[-1]] if active else None
 
 

@@ -70,6 +70,7 @@ def test_a_fact_stream_may_be_complete() -> None:
         (msgspec.structs.replace(DEVICE, device="\ud800"), "does not encode"),
         (msgspec.structs.replace(DEVICE, valid_from_ns=-1), "valid_from_ns"),
         (msgspec.structs.replace(DEVICE, stream=msgspec.structs.replace(STREAM, mark_ns=MARK_END - 1)), "mark_ns"),
+        (msgspec.structs.replace(DEVICE, stream=msgspec.structs.replace(STREAM, seq=MARK_END - 1023)), "seq"),
         (msgspec.structs.replace(LINK, b_device="leaf-1", b_port="Ethernet0"), "to itself"),
         (msgspec.structs.replace(FLOW, flow="0" * 16), "flow"),
         (msgspec.structs.replace(FLOW, flow="00F1A2B3C4D5E6F7"), "flow"),
