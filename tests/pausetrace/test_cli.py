@@ -182,6 +182,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     assert process.wait() == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_status_130_and_no_traceback(embedded_broker: EmbeddedBroker) -> None:
     process = subprocess.Popen(
         [*COMMAND, "import", "csv", TRACE, "--pace", "60", "--bootstrap-servers", embedded_broker.bootstrap_servers],

@@ -42,11 +42,13 @@ def the_whole_way(*kafka: str) -> None:
     assert set(again.stdout.splitlines()) == set(analyzed.stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_the_whole_way_through_the_embedded_broker(embedded_broker: EmbeddedBroker) -> None:
     the_whole_way("--bootstrap-servers", embedded_broker.bootstrap_servers)
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_the_whole_way_through_a_real_kafka(real_kafka: str) -> None:
     kafka = ("--bootstrap-servers", real_kafka, "--prefix", fresh_prefix())
     made = pausetrace("topics", "create", "--partitions", "2", *kafka).stdout.splitlines()

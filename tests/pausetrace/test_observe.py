@@ -114,6 +114,7 @@ def test_a_name_cannot_send_control_sequences(embedded_broker: EmbeddedBroker) -
     assert all("\x1b" not in line for line in json_lines(embedded_broker.settings, "pfc"))
 
 
+@pytest.mark.slow
 def test_a_broker_that_goes_away_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     with EmbeddedBroker() as broker:
         reader = Reader(broker.settings, ["pfc"])
