@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 import subprocess
 import tempfile
 import threading
@@ -16,11 +15,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Protocol
 
 import msgspec
 
 from pausetrace.child import Child, own_command, own_environment
+from pausetrace.config import variable
 from pausetrace.importer import import_trace
 from pausetrace.reader import Reader
 from simulation.trace import read_trace
@@ -29,6 +30,7 @@ from stream.cascade import FINAL, Cascade
 from stream.embedded import EmbeddedBroker
 from stream.errors import EXIT_MISSING_DEPENDENCY, BrokerError, MissingDependencyError, PausetraceError
 from stream.kafka_settings import KafkaSettings
+from stream.masking import is_secret
 from stream.topic_admin import create_topics
 
 DEMO_TRACE = Path(__file__).with_name("demo_trace")
@@ -127,7 +129,7 @@ def run_demo(bootstrap: KafkaSettings | None, path: Path, seconds: float, show: 
     with _kafka(bootstrap, show) as settings:
         show.stage("starting detect and correlate, each a process of its own")
         with _workers(settings) as children:
-            fabric = f"demo-{secrets.token_hex(3)}"
+            fabric = f"demo-{token_hex(3)}"
             show.stage(f"publishing {_what(trace)} over {seconds:g} s as fabric {fabric}")
             with Reader(settings, ["cascade"], "latest") as reader, _Import(trace, settings, fabric, seconds) as source:
                 return _watch(reader, fabric, source, children, show)
@@ -137,13 +139,14 @@ def run_demo(bootstrap: KafkaSettings | None, path: Path, seconds: float, show: 
 def _workers(settings: KafkaSettings) -> Iterator[list[Child]]:
     """Runs detect and correlate for as long as the block, ready to read."""
     with tempfile.TemporaryDirectory(prefix="pausetrace-") as folder:
-        # A file that only we may read, since everybody may read a command line: it may hold passwords. JSON's strings
-        # are TOML's.
+        # Everybody may read a command line: secrets go by the environment. JSON's strings are TOML's.
+        secrets = {key: value for key, value in settings.librdkafka.items() if is_secret(key, value)}
+        environment = {variable(f"kafka.librdkafka.{key}"): value for key, value in secrets.items()}
         file = Path(folder, "kafka.toml")
-        lines = (f"{json.dumps(key)} = {json.dumps(value)}" for key, value in settings.librdkafka.items())
+        lines = (f"{json.dumps(k)} = {json.dumps(v)}" for k, v in settings.librdkafka.items() if k not in secrets)
         file.write_text("\n".join(["[kafka.librdkafka]", *lines, ""]), "utf-8")
         flags = ["--config", str(file), "--bootstrap-servers", settings.bootstrap_servers, "--prefix", settings.prefix]
-        with Child(["detect", *flags]) as detect, Child(["correlate", *flags]) as correlate:
+        with Child(["detect", *flags], environment) as detect, Child(["correlate", *flags], environment) as correlate:
             children = [detect, correlate]
             for child in children:
                 child.wait_until_said("reads from the earliest offset", READY_DEADLINE_S)

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream.errors import BrokerError, ConfigError
 from stream.kafka_log import LastError, QuietLog, error_text
+from stream.masking import masked_settings
 from stream.topics import DEFAULT_PREFIX, full_name
 
 CONNECT_DEADLINE_S = 10.0
@@ -30,6 +31,13 @@ class KafkaSettings(msgspec.Struct, frozen=True):
     bootstrap_servers: str
     prefix: str = DEFAULT_PREFIX
     librdkafka: dict[str, str] = {}
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        shown = masked_settings(self.librdkafka)
+        return [("bootstrap_servers", self.bootstrap_servers), ("prefix", self.prefix), ("librdkafka", shown)]
+
+    def __repr__(self) -> str:
+        return f"KafkaSettings({', '.join(f'{key}={value!r}' for key, value in self.__rich_repr__())})"
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
@@ -107,6 +115,7 @@ def consumer_config(settings: KafkaSettings, broker: BrokerInfo, group: str | No
         "group.id": f"{settings.prefix}.{group or 'reader'}",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
         # Where retention has removed the next record: go on with the oldest that is left (the gap is counted).
         "auto.offset.reset": "earliest",
         "partition.assignment.strategy": "cooperative-sticky",

@@ -84,7 +84,7 @@ def add_output_option(parser: argparse.ArgumentParser, *formats: str) -> None:
 
 def load_config(args: argparse.Namespace) -> Loaded:
     """The configuration for a verb with Kafka options; raises ConfigError."""
-    from pausetrace.config import load
+    from pausetrace.config import load, refuse_secret
     from stream.errors import ConfigError
 
     flags = {"kafka.bootstrap_servers": args.bootstrap_servers, "kafka.prefix": args.prefix}
@@ -92,12 +92,13 @@ def load_config(args: argparse.Namespace) -> Loaded:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise ConfigError(f"-X {key}: not KEY=VALUE", "write it like -X security.protocol=SSL")
+        refuse_secret(f"kafka.librdkafka.{key}", value, f"flag -X {key}", "everybody here can read a command line")
         flags[f"kafka.librdkafka.{key}"] = value
     return load(flags, os.environ, args.config)
 
 
 def kafka_settings(args: argparse.Namespace) -> KafkaSettings:
     """Where Kafka is, for a verb with Kafka options; raises ConfigError."""
-    from pausetrace.subscription import settings_of
+    from pausetrace.kafka_access import settings_of
 
     return settings_of(load_config(args).config.kafka)

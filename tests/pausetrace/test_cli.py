@@ -215,6 +215,15 @@ def test_config_show_tells_origins_and_no_secret(
     assert "variable PAUSETRACE_KAFKA_LIBRDKAFKA_SASL_PASSWORD" in out
 
 
+@pytest.mark.parametrize("key", ["sasl.password", "ssl.key.password", "ssl.key.pem"])
+def test_a_secret_on_the_command_line_is_refused_with_its_place(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topics", "list", "-X", f"{key}=hush"]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"pausetrace: error: flag -X {key}: {key} is a secret, and everybody here can read a command")
+    assert "put" in err
+    assert "hush" not in out + err
+
+
 def test_analyze_names_the_host_and_gives_json_exactly_as_published(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", TRACE]) == 0
     text = capsys.readouterr().out
