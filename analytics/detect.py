@@ -71,6 +71,24 @@ class _StreamState:
             self.order = np.concatenate((self.order, np.zeros(SLOTS_PER_PORT, np.int64)))
         return index
 
+    def plain(self) -> list[Any]:
+        """The state for a snapshot: of the slots, those alone that a pause has ever touched."""
+        used = np.flatnonzero(self.order)
+        return [list(self.ports), used, self.open_ns[used], self.order[used], self.waiting.view(np.uint8), self.mark_ns,
+                self.next_seq, self.out_seq, self.lost, self.finished]  # fmt: skip
+
+    @classmethod
+    def of_plain(cls, plain: list[Any]) -> _StreamState:
+        """The state of `plain()`."""
+        ports, used, open_ns, order, waiting, *rest = plain
+        state = cls()
+        for port in ports:
+            state.port_index(port)
+        state.open_ns[used], state.order[used] = open_ns, order
+        state.waiting = waiting.view(EVENT)
+        state.mark_ns, state.next_seq, state.out_seq, state.lost, state.finished = rest
+        return state
+
 
 class Detect:
     """The step; `counters` tells what it saw that was not plain sailing."""
@@ -79,6 +97,7 @@ class Detect:
         self.counters: Counter[str] = Counter()
         self._streams: dict[StreamKey, _StreamState] = {}
         self._downs: dict[StreamKey, _Down] = {}
+        self._touched: set[StreamKey] = set()
 
     def process(self, batch: Sequence[Item]) -> list[Item]:
         """Takes batches and roster changes in; returns batches of the episode topic."""
@@ -98,25 +117,31 @@ class Detect:
         for key in [key for key in self._streams if gone(key)]:
             del self._streams[key]
 
+    def take_touched(self) -> list[StreamKey]:
+        """Streams whose state has changed since the last call, in order."""
+        touched, self._touched = sorted(self._touched & self._streams.keys()), set()
+        return touched
+
+    def snapshot_stream(self, stream: StreamKey) -> bytes:
+        """The state of one stream as bytes."""
+        return snapshot.pack("detect stream", VERSION, self._streams[stream].plain())
+
+    def restore_stream(self, stream: StreamKey, state: bytes) -> None:
+        """Continues a stream from its snapshot."""
+        self._streams[stream] = _StreamState.of_plain(snapshot.unpack("detect stream", VERSION, state))
+
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
-        streams = [
-            [list(key), list(state.ports), state.open_ns, state.order, state.waiting.view(np.uint8), state.mark_ns,
-             state.next_seq, state.out_seq, state.lost, state.finished]
-            for key, state in sorted(self._streams.items())
-        ]  # fmt: skip
+        streams = [[list(key), state.plain()] for key, state in sorted(self._streams.items())]
         downs = [[list(key), down.at_ns, down.last_seq] for key, down in sorted(self._downs.items())]
         return snapshot.pack("detect", VERSION, [streams, downs])
 
     def restore(self, state: bytes) -> None:
         """Continues from a snapshot."""
         streams, downs = snapshot.unpack("detect", VERSION, state)
-        self._streams = {
-            StreamKey(*key): _StreamState({port: i for i, port in enumerate(ports)}, open_ns, order,
-                                          waiting.view(EVENT), *rest)
-            for key, ports, open_ns, order, waiting, *rest in streams
-        }  # fmt: skip
+        self._streams = {StreamKey(*key): _StreamState.of_plain(plain) for key, plain in streams}
         self._downs = {StreamKey(*key): _Down(at_ns, last_seq) for key, at_ns, last_seq in downs}
+        self._touched = set(self._streams)
 
     def _take(self, batch: Batch) -> list[Item]:
         if batch.stream.topic not in RAW:
@@ -164,6 +189,7 @@ class Detect:
 
     def _settle(self, stream: StreamKey, state: _StreamState, lost: int, down: _Down | None) -> list[Item]:
         """Output for all rows up to the stream's mark, and for the end of the stream if `down` is given."""
+        self._touched.add(stream)
         if down is not None:
             state.mark_ns, state.finished = MARK_END, True
         ready = state.waiting["time_ns"] <= state.mark_ns

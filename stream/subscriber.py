@@ -1,13 +1,13 @@
 """Reads topics: all partitions of them, or a group's share, in batches that wait 50 ms at most.
 
-In: Kafka. Out: `Received` messages with their place, and every gap in the offsets; nothing is ever committed.
+In: Kafka. Out: `Received` messages with their place, and every gap in the offsets. It commits nothing by itself.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
@@ -68,17 +68,24 @@ class Received(NamedTuple):
 
 
 PartitionsCallback = Callable[[list[PartitionId]], None]
+Starts = Callable[[list[PartitionId]], Mapping[PartitionId, int]]
+"""From partitions that are about to be read to the offsets to begin at; one that is left out begins at the earliest."""
 
 
 def _ignore(_partitions: list[PartitionId]) -> None:
     pass
 
 
+def _from_the_beginning(_partitions: list[PartitionId]) -> Mapping[PartitionId, int]:
+    return {}
+
+
 class Subscriber:
     """A reader of topics (bare names); raises BrokerError at once if no broker answers or a topic does not exist.
 
-    Without a group it reads all partitions. With one it shares them with the group's other members, always from the
-    earliest offset on: `on_assigned` and `on_revoked` are called inside `consume` when the share changes.
+    Without a group it reads all partitions. With one it shares them with the group's other members: `starts`,
+    `on_assigned` and `on_revoked` are called inside `consume` when the share changes. `instance` makes it a static
+    member of the group, whose share waits for it while it restarts.
     """
 
     def __init__(
@@ -87,7 +94,9 @@ class Subscriber:
         topics: Sequence[str],
         *,
         group: str | None = None,
+        instance: str = "",
         start: Literal["earliest", "latest"] = "earliest",
+        starts: Starts = _from_the_beginning,
         on_assigned: PartitionsCallback = _ignore,
         on_revoked: PartitionsCallback = _ignore,
         deadline_s: float = CONNECT_DEADLINE_S,
@@ -101,6 +110,7 @@ class Subscriber:
             "messages": 0, "gaps": 0, "missing_offsets": 0, "natural_gaps": 0, "kafka_errors": 0
         }  # fmt: skip
         self._prefix = f"{settings.prefix}."
+        self._starts = starts
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._gaps: list[OffsetGap] = []
@@ -110,6 +120,8 @@ class Subscriber:
         self._query = WatermarkQuery(settings)
         self._last_error = LastError()
         config = consumer_config(settings, view.broker, group)
+        if instance:
+            config["group.instance.id"] = instance
         self._cooperative = "cooperative" in config["partition.assignment.strategy"]
         try:
             self._consumer = Consumer(config | {"error_cb": self._last_error})
@@ -199,6 +211,30 @@ class Subscriber:
                 )
         return received
 
+    def committed(self, partitions: Sequence[PartitionId]) -> dict[PartitionId, int]:
+        """The group's committed offsets, once no transaction holds them back; raises BrokerError at the deadline."""
+        try:
+            found = self._consumer.committed([self._kafka_partition(p) for p in partitions], timeout=QUERY_DEADLINE_S)
+        except KafkaException as err:
+            raise BrokerError(f"cannot read the committed offsets: {_reason(err)}") from err
+        return {
+            PartitionId(place.topic.removeprefix(self._prefix), place.partition): place.offset
+            for place in found
+            if place.offset >= 0
+        }
+
+    def positions(self) -> dict[PartitionId, int]:
+        """Offset after the last message consumed, of every partition read of which that is known."""
+        return {p: offset for p in self._assigned if (offset := self._tracker.next_offset(p)) is not None}
+
+    def kafka_positions(self) -> list[TopicPartition]:
+        """The same in the client's own terms, for a transaction."""
+        return [self._kafka_partition(partition, offset) for partition, offset in sorted(self.positions().items())]
+
+    def group_metadata(self) -> Any:
+        """Membership in the group as it is now, by which Kafka fences members of the past."""
+        return self._consumer.consumer_group_metadata()
+
     def close(self) -> None:
         """Leaves the group, if there is one, and closes the connections."""
         self._consumer.close()
@@ -214,6 +250,13 @@ class Subscriber:
     def _take(self, message: Message[Any, Any]) -> Received | None:
         error = message.error()
         topic, number, offset = message.topic(), message.partition(), message.offset()
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            # Markers of transactions take offsets that no message has: only the end itself tells that it was reached.
+            assert topic is not None
+            assert number is not None
+            assert offset is not None
+            self._tracker.reached_end(PartitionId(topic.removeprefix(self._prefix), number), offset)
+            return None
         if error is not None:
             self._complain(error, f"{topic}[{number}]@{offset}" if topic else "Kafka")
             return None
@@ -250,22 +293,23 @@ class Subscriber:
 
     def _assign(self, partitions: list[PartitionId], *, at_end: bool) -> None:
         self._assigned = set(partitions)
+        starts = self._starts(partitions)
         # The end is fixed here and now, so that what is published after this call is read for certain.
-        ends = {partition: high for partition, (_, high) in self.watermarks().items()} if at_end else {}
+        ends = {partition: high for partition, (_, high) in self.watermarks().items()} if at_end else starts
         for partition in partitions:
             self._tracker.begin(partition, ends.get(partition))
         self._consumer.assign([self._kafka_partition(p, ends.get(p, OFFSET_BEGINNING)) for p in partitions])
 
     def _assigned_by_group(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         taken = [PartitionId(p.topic.removeprefix(self._prefix), p.partition) for p in partitions]
-        # Whatever some program may have committed for this group: a step's state begins with the first row.
-        places = [self._kafka_partition(partition) for partition in taken]
+        starts = self._starts(taken)
+        places = [self._kafka_partition(partition, starts.get(partition, OFFSET_BEGINNING)) for partition in taken]
         if self._cooperative:
             consumer.incremental_assign(places)
         else:
             consumer.assign(places)
         for partition in taken:
-            self._tracker.begin(partition, None)
+            self._tracker.begin(partition, starts.get(partition))
         self._assigned.update(taken)
         self._on_assigned(taken)
 

@@ -1,7 +1,7 @@
 """Runs a step over Kafka: reads its topics and the roster, hands items over in order, publishes what comes out.
 
-At least once: nothing is committed, a restarted worker reads from the earliest offset again. What cannot be read or
-processed becomes a dead letter, and the stream goes on.
+How often a result counts is the outlet's matter: at least once, or exactly once. What cannot be read or processed
+becomes a dead letter, and the stream goes on.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol, runtime_checkable
@@ -24,9 +23,9 @@ from stream.facts import Device, Flow, Link, fact_stream
 from stream.intake import Intake
 from stream.isolation import CountingStep, IsolatedStep
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
-from stream.messages import Encoded, Item, encode
+from stream.messages import Item, encode
 from stream.offset_gaps import PartitionId
-from stream.outbox import FLUSH_DEADLINE_S, HOLD_S, Outbox
+from stream.outlets import AtLeastOnce, ByStream, Outlet
 from stream.roster import SourceUp
 from stream.sampled_log import SampledLog
 from stream.subscriber import WAIT_S, Received, Subscriber
@@ -57,7 +56,7 @@ class Worker:
     """Runs `step` on `topics` (the control topic is always read as well) until `stop` is set.
 
     With a group, the topics' partitions are shared with the group's other workers, and streams of partitions that go
-    to another one are forgotten: it reads them from the start. Without, all partitions are read.
+    to another one are forgotten. Without, all partitions are read. `outlet` says where to begin and how outputs go out.
     """
 
     def __init__(
@@ -68,6 +67,8 @@ class Worker:
         name: str,
         topics: Sequence[str],
         group: str | None = None,
+        instance: str = "",
+        outlet: Outlet | None = None,
         stop: threading.Event | None = None,
         say: Callable[[str], None] = to_stderr,
         clock_ns: Callable[[], int] = time.time_ns,
@@ -81,23 +82,27 @@ class Worker:
         self._on_outputs = on_outputs
         self._guard = IsolatedStep(step)
         self._announced: set[StreamKey] = set()
-        self._streams_on: defaultdict[PartitionId, set[StreamKey]] = defaultdict(set)
+        self._place_of: dict[StreamKey, PartitionId] = {}
         self._counters = {"items": 0, "outputs": 0, "unsendable": 0, "poisoned": 0, "rebalances": 0}
         self._unsendable_log = SampledLog(_log)
         self._trouble_since_s: float | None = None
         self._trouble_told = False
         self._silence_s = silence_s
-        self._outbox = Outbox(settings, deadline_s=deadline_s)
-        self._dead_letters = DeadLetters(name, self._send, clock_ns)
+        self._outlet = outlet or AtLeastOnce(settings, deadline_s)
+        self._dead_letters = DeadLetters(name, self._outlet.send, clock_ns)
         self._intake = Intake(self._dead_letters)
-        self._control = Subscriber(settings, ["control"], deadline_s=deadline_s)
+        self._control = Subscriber(settings, ["control"], starts=self._outlet.starts, deadline_s=deadline_s)
         self._data = Subscriber(
             settings,
             [topic for topic in topics if topic != "control"],
             group=group,
+            instance=instance,
+            starts=self._starts,
             on_revoked=self._revoked,
             deadline_s=deadline_s,
         )
+        if isinstance(self._outlet, ByStream):
+            self._outlet.reader = self._data
 
     @property
     def counters(self) -> dict[str, int]:
@@ -108,22 +113,25 @@ class Worker:
             **self._intake.counters,
             "dead_letters": self._dead_letters.count,
             **{name: data[name] + control[name] for name in data},
-            **{f"outbox_{name}": count for name, count in self._outbox.counters.items()},
+            **{f"outbox_{name}": count for name, count in self._outlet.counters.items()},
             **{f"step_{name}": count for name, count in self._guard.step.counters.items()},
         }
 
-    def run(self, *, until_caught_up: bool = False, deadline_s: float | None = None) -> None:
-        """Works until `stop` is set or, if wanted, until everything published so far has been processed.
+    def run(
+        self,
+        *,
+        until_caught_up: bool = False,
+        deadline_s: float | None = None,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Works until `stop` is set or `go_on` says no or, if wanted, until what is published by now has been processed.
 
         Raises BrokerError if outputs cannot be delivered, or if the worker has not caught up by the deadline; without
         `until_caught_up` the deadline just ends it.
         """
-        self._say(
-            f"{self._name}: reads from the earliest offset; at least once: after a restart it reads everything again "
-            "and publishes the same results under the same identities"
-        )
+        self._say(f"{self._name}: {self._outlet.notice}")
         end_s = None if deadline_s is None else time.monotonic() + deadline_s
-        while not self.stop.is_set():
+        while not self.stop.is_set() and go_on():
             busy = self._turn()
             if until_caught_up and not busy and self._caught_up():
                 break
@@ -131,14 +139,13 @@ class Worker:
                 if until_caught_up:
                     raise BrokerError(f"{self._name} did not catch up within {deadline_s:g} s")
                 break
-        self._outbox.flush(FLUSH_DEADLINE_S)
-        self._raise_failure()
+        self._outlet.finish()
 
     def close(self) -> None:
         """Leaves the group and closes the connections."""
         self._data.close()
         self._control.close()
-        self._outbox.close()
+        self._outlet.close()
 
     def _turn(self) -> bool:
         """Reads, processes and publishes once; whether there was anything."""
@@ -154,8 +161,7 @@ class Worker:
             told += late
         self._report_gaps()
         self._process(told + read)
-        self._outbox.poll()
-        self._raise_failure()
+        self._outlet.end_turn((self._data, self._control), self._place_of)
         return bool(received or told)
 
     def _decode(self, received: Sequence[Received]) -> list[tuple[Received, Item]]:
@@ -163,7 +169,7 @@ class Worker:
         for message, item in read:
             stream = _stream_of(item)
             if stream is not None:
-                self._streams_on[PartitionId(message.topic, message.partition)].add(stream)
+                self._place_of[stream] = PartitionId(message.topic, message.partition)
         return read
 
     def _learn(self, told: Sequence[tuple[Received, Item]]) -> None:
@@ -213,17 +219,17 @@ class Worker:
                 self._counters["unsendable"] += 1
                 self._unsendable_log.warning("%s made a value that cannot be sent: %s", self._name, err)
                 continue
-            self._send(encoded)
+            self._outlet.publish(output, encoded)
             self._counters["outputs"] += 1
         if outputs and self._on_outputs is not None:
             self._on_outputs(outputs)
 
-    def _send(self, message: Encoded) -> None:
-        self._outbox.send_or_wait(message, HOLD_S)
-
-    def _raise_failure(self) -> None:
-        if failure := self._outbox.take_failure():
-            raise failure
+    def _starts(self, partitions: list[PartitionId]) -> Mapping[PartitionId, int]:
+        starts = self._outlet.starts(partitions)
+        if isinstance(self._outlet, ByStream):
+            self._place_of.update(self._outlet.take_restored())
+        self._guard.checkpoint()
+        return starts
 
     def _report_gaps(self) -> None:
         for gap in self._data.take_gaps() + self._control.take_gaps():
@@ -232,9 +238,9 @@ class Worker:
 
     def _revoked(self, partitions: list[PartitionId]) -> None:
         self._counters["rebalances"] += 1
-        gone: set[StreamKey] = set()
-        for partition in partitions:
-            gone |= self._streams_on.pop(partition, set())
+        gone = {stream for stream, place in self._place_of.items() if place in set(partitions)}
+        for stream in gone:
+            del self._place_of[stream]
         if isinstance(self._guard.step, Forgetful):
             self._guard.step.forget(gone.__contains__)
             self._guard.checkpoint()
