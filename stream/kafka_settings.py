@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from stream.errors import BrokerError, ConfigError
 from stream.kafka_log import LastError, QuietLog, error_text
 from stream.masking import masked_settings
+from stream.refusals import denied, ends_at_once, not_let_in, wrong_kind_of_port
 from stream.topics import DEFAULT_PREFIX, full_name
 
 CONNECT_DEADLINE_S = 10.0
@@ -168,9 +169,12 @@ def look_through(
         except KafkaException as err:
             client.poll(0)
             error: KafkaError = err.args[0]
-            # Refused logins do not get better by waiting.
+            if refused := not_let_in(settings, last_error.text):
+                raise refused from err  # it does not get better by waiting
             hopeless = not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
             if hopeless or time.monotonic() >= end_s:
+                if last_error.mute or ends_at_once(last_error.text):
+                    raise wrong_kind_of_port(settings, deadline_s) from err
                 why = last_error.text or error_text(error)
                 raise BrokerError(
                     f"no Kafka broker answers at {settings.bootstrap_servers} within {deadline_s:g} s ({why})",
@@ -192,12 +196,24 @@ def look_through(
 
 
 def require_topics(settings: KafkaSettings, view: ClusterView, names: Iterable[str]) -> None:
-    """Raises BrokerError that names the missing topics, if any of these bare names has none on Kafka."""
+    """Raises BrokerError that names the missing topics, if any of these bare names has none that we can see."""
     missing = [topic for name in names if (topic := full_name(settings.prefix, name)) not in view.partitions]
     if missing:
+        # Kafka leaves out of its list what we have no right to see; asked for by name, it says so.
+        if refused := _right_to_see(settings, missing[0]):
+            raise refused
         raise BrokerError(
             f"{settings.bootstrap_servers} has no topic {', '.join(missing)}", "make them: pausetrace topics create"
         )
+
+
+def _right_to_see(settings: KafkaSettings, topic: str) -> BrokerError | None:
+    try:
+        found = admin_client(settings).list_topics(topic, timeout=CONNECT_DEADLINE_S).topics.get(topic)
+    except KafkaException:
+        return None
+    error = found.error if found is not None else None
+    return denied(settings, error, "Describe", topic) if error is not None else None
 
 
 def _admin(settings: KafkaSettings, last_error: LastError) -> AdminClient:

@@ -26,6 +26,7 @@ from stream.kafka_settings import (
     setting_error,
 )
 from stream.messages import Encoded
+from stream.refusals import GRANT, denied, no_right_to_write
 from stream.sampled_log import SampledLog
 from stream.topics import full_name
 
@@ -128,7 +129,7 @@ class Outbox:
 
     def poll(self, wait_s: float = 0.0) -> None:
         """Serves delivery callbacks and hands over what was held."""
-        self._producer.poll(wait_s)
+        self._serve(self._producer.poll, wait_s)
         while self._held and self._hand_over(self._held[0].message, self._held[0].on_lost):
             self._unhold()
         oldest_s = self._monotonic_s() - self._hold_s
@@ -140,7 +141,7 @@ class Outbox:
         end_s = time.monotonic() + deadline_s
         while self.waiting:
             # flush() of librdkafka sends at once what lingers, and serves callbacks like poll().
-            self._producer.flush(_SLICE_S)
+            self._serve(self._producer.flush, _SLICE_S)
             self.poll()
             if self.waiting and (time.monotonic() >= end_s or self._last_error.fatal):
                 raise self._not_delivered(deadline_s)
@@ -192,7 +193,26 @@ class Outbox:
             self.counters["delivered"] += 1
             self._last_error.clear()
         else:
-            self._lose(topic, on_lost, DELIVERY_FAILED, error_text(error))
+            refused = denied(self._settings, error, "Write", full_name(self._settings.prefix, topic))
+            self._lose(topic, on_lost, DELIVERY_FAILED, refused.message if refused else error_text(error))
+
+    def _serve(self, call: Callable[[float], object], wait_s: float) -> None:
+        """Serves callbacks; raises BrokerError where librdkafka has given up for good, which no callback is told."""
+        try:
+            call(wait_s)
+        except KafkaException as err:
+            raise self._given_up(err.args[0]) from err
+        except SystemError as err:
+            # A delivery's callback ran while the exception was on its way, which Python takes badly.
+            if not isinstance(err.__cause__, KafkaException):
+                raise
+            raise self._given_up(err.__cause__.args[0]) from err
+
+    def _given_up(self, error: KafkaError) -> BrokerError:
+        self._last_error(error)
+        if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+            return no_right_to_write(self._settings)
+        return BrokerError(f"the producer has given up: {error_text(error)}", "start the publisher again")
 
     def _unhold(self) -> _Held:
         held = self._held.popleft()
@@ -227,4 +247,6 @@ class Outbox:
 def _next_step(failures: dict[tuple[str, str], int]) -> str:
     if any("Unknown topic" in why for _, why in failures):
         return "make the topics: pausetrace topics create"
+    if any("has no right" in why for _, why in failures):
+        return GRANT
     return "check that the broker runs and can be reached"

@@ -25,6 +25,7 @@ from stream.kafka_settings import (
     setting_error,
 )
 from stream.offset_gaps import OffsetGap, OffsetTracker, PartitionId
+from stream.refusals import denied
 from stream.sampled_log import SampledLog
 from stream.topics import full_name
 from stream.watermarks import WatermarkQuery, Watermarks
@@ -109,6 +110,7 @@ class Subscriber:
         self.counters: dict[str, int] = {
             "messages": 0, "gaps": 0, "missing_offsets": 0, "natural_gaps": 0, "kafka_errors": 0
         }  # fmt: skip
+        self._settings = settings
         self._prefix = f"{settings.prefix}."
         self._starts = starts
         self._on_assigned = on_assigned
@@ -122,6 +124,7 @@ class Subscriber:
         config = consumer_config(settings, view.broker, group)
         if instance:
             config["group.instance.id"] = instance
+        self._group = config["group.id"] if group is not None else None
         self._cooperative = "cooperative" in config["partition.assignment.strategy"]
         try:
             self._consumer = Consumer(config | {"error_cb": self._last_error})
@@ -273,6 +276,11 @@ class Subscriber:
         return Received(partition.topic, number, offset, timestamp_ms, message.key(), message.value())
 
     def _complain(self, error: KafkaError, place: str) -> None:
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED and self._group is None:
+            return  # librdkafka looks for the group's coordinator, whom who reads without a group does not need
+        resource = self._group or "" if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED else place.split("[")[0]
+        if refused := denied(self._settings, error, "Read", resource):
+            raise refused
         if error.fatal() or error.code() in _HOPELESS:
             raise BrokerError(f"{place}: {error_text(error)}", "look at it by: pausetrace topics list")
         self.counters["kafka_errors"] += 1

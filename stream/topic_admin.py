@@ -20,6 +20,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type
 from stream.errors import BrokerError
 from stream.kafka_log import error_text
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings, admin_client, look, require_topics
+from stream.refusals import GRANT, principal
 from stream.topics import BY_NAME, TOPICS, Topic, full_name
 
 ADMIN_DEADLINE_S = 30.0
@@ -110,7 +111,10 @@ def create_topics(
         for topic in missing:
             full = full_name(settings.prefix, topic.name)
             # Made by another process in this moment: then it exists, and its settings are looked at like others'.
-            if _await(futures[full], f"topic {full} cannot be made", deadline_s, allow=KafkaError.TOPIC_ALREADY_EXISTS):
+            if _await(
+                settings, futures[full], f"topic {full} cannot be made", "Create", deadline_s,
+                allow=KafkaError.TOPIC_ALREADY_EXISTS,
+            ):  # fmt: skip
                 made.add(topic.name)
             else:
                 existing.append(topic.name)
@@ -141,7 +145,8 @@ def describe_topics(
     described = []
     for name, resource in resources.items():
         full = full_name(settings.prefix, name)
-        entries = _await(futures[resource], f"topic {full} cannot be described", deadline_s) or {}
+        what = f"topic {full} cannot be described"
+        entries = _await(settings, futures[resource], what, "DescribeConfigs", deadline_s) or {}
         configs = {key: str(entries[key].value) for key in SHOWN_CONFIGS if key in entries}
         partitions = view.partitions[full]
         differences = _differences(BY_NAME[name], BY_NAME[name].partitions, partitions, configs)
@@ -176,7 +181,14 @@ def _differences(topic: Topic, wanted_partitions: int, partitions: int, configs:
     return tuple(differences)
 
 
-def _await(future: Future[Any], what: str, deadline_s: float, allow: int | None = None) -> Any:
+def _await(
+    settings: KafkaSettings,
+    future: Future[Any],
+    what: str,
+    operation: str,
+    deadline_s: float,
+    allow: int | None = None,
+) -> Any:
     """The result of an admin call, True if that is nothing; None for the error allowed."""
     try:
         result = future.result(deadline_s)
@@ -184,6 +196,8 @@ def _await(future: Future[Any], what: str, deadline_s: float, allow: int | None 
         error: KafkaError = err.args[0]
         if allow is not None and error.code() == allow:
             return None
+        if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
+            raise BrokerError(f"{what}: {principal(settings)} has no right to {operation} it", GRANT) from err
         raise BrokerError(
             f"{what}: {error_text(error)}", "see the broker's log, or ask for the right to do it"
         ) from err

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from stream.errors import BrokerError
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings, look_through, producer_config, setting_error
 from stream.messages import Encoded
+from stream.refusals import denied
 from stream.topics import full_name
 
 PARTITION_UA = -1
@@ -50,9 +51,11 @@ class Transactions:
         self.counters: dict[str, int] = {"commits": 0, "aborts": 0, "messages": 0}
         self._settings = settings
         self._last_error = LastError()
+        self._refused: BrokerError | None = None
         config = producer_config(settings, queue_bytes=QUEUE_BYTES, message_timeout_ms=TRANSACTION_TIMEOUT_MS)
+        self._transactional_id = f"{settings.prefix}.{transactional_id}"
         config |= {
-            "transactional.id": f"{settings.prefix}.{transactional_id}",
+            "transactional.id": self._transactional_id,
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             # A transaction is sent in one go: what waits for company only makes it longer.
             "linger.ms": 0,
@@ -88,6 +91,9 @@ class Transactions:
                 )
             self._attempt(end_s, lambda left_s: self._producer.commit_transaction(left_s))
         except KafkaException as err:
+            self._producer.poll(0)
+            if self._refused is not None:
+                raise self._refused from err  # no later attempt would have the right either
             self._abort(err.args[0])
         self.counters["commits"] += 1
         self.counters["messages"] += len(messages)
@@ -105,7 +111,7 @@ class Transactions:
         value = message.value or None
         while True:
             try:
-                self._producer.produce(topic, value, message.key, place)
+                self._producer.produce(topic, value, message.key, place, on_delivery=self._delivered)
             except BufferError:
                 self._producer.poll(0.05)
                 continue
@@ -126,10 +132,16 @@ class Transactions:
         try:
             self._attempt(time.monotonic() + deadline_s, call)
         except KafkaException as err:
+            if refused := denied(self._settings, err.args[0], "Write", self._transactional_id):
+                raise refused from err
             raise BrokerError(
                 f"cannot {what} within {deadline_s:g} s: {error_text(err.args[0])}",
                 "check that the broker runs and allows this transactional id",
             ) from err
+
+    def _delivered(self, error: KafkaError | None, message: Message[Any, Any]) -> None:
+        if error is not None:
+            self._refused = self._refused or denied(self._settings, error, "Write", str(message.topic()))
 
     def _abort(self, error: KafkaError) -> None:
         """Aborts what cannot be committed, and says which of both kinds it is."""

@@ -18,6 +18,7 @@ from stream.errors import BrokerError
 from stream.kafka_log import error_text
 from stream.kafka_settings import KafkaSettings, admin_client
 from stream.offset_gaps import PartitionId
+from stream.refusals import denied
 from stream.topics import full_name
 
 # The package gives these two no types.
@@ -58,6 +59,9 @@ class WatermarkQuery:
                 if (error.retriable() or error.code() in _PASSING) and time.monotonic() + _RETRY_S < end_s:
                     time.sleep(_RETRY_S)
                     continue
+                topics = ", ".join(sorted({full_name(self._settings.prefix, place.topic) for place in partitions}))
+                if refused := denied(self._settings, error, "Describe", topics):
+                    raise refused from err
                 raise _no_answer(partitions, deadline_s, f": {error_text(error)}") from err
             except FutureTimeoutError as err:
                 raise _no_answer(partitions, deadline_s, "") from err

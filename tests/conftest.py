@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-pytest_plugins = ["tests.kafka_brokers"]
+pytest_plugins = ["tests.kafka_brokers", "tests.secure_kafka"]
 
 KAFKA_IMAGE = "apache/kafka:4.1.1"
 DOCKER_DEADLINE_S = 30

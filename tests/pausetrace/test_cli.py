@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from pausetrace.cli.main import build_parser, main
+from pausetrace.cli.topics import ROLES as OFFERED_ROLES
+from stream.acls import ROLES
 from stream.embedded import EmbeddedBroker
 from tests.pausetrace.golden import assert_golden
 
@@ -101,6 +103,11 @@ WRONG = {
     "no time": (["import", "csv", TRACE, "--time", "yesterday"], 2, "give now, keep or a time like"),
     "a pace that is none": (["import", "csv", TRACE, "--pace", "-1"], 2, "publish at full speed"),
     "no partitions": (["topics", "create", "--partitions", "0"], 2, "is not a number from 1"),
+    "a principal without a type": (
+        ["topics", "acls", "--role", "viewer", "--principal", "ann"],
+        2,
+        "write it like User:ann",
+    ),
     "an endless demo": (["demo", "--seconds", "inf"], 2, "from 1 to 3600"),
     "an unknown setting of librdkafka": (
         ["topics", "list", "-X", "no.such=1"],
@@ -222,6 +229,25 @@ def test_a_secret_on_the_command_line_is_refused_with_its_place(key: str, capsys
     assert err.startswith(f"pausetrace: error: flag -X {key}: {key} is a secret, and everybody here can read a command")
     assert "put" in err
     assert "hush" not in out + err
+
+
+def test_the_rights_of_a_role_are_printed_without_a_connection(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topics", "acls", "--role", "viewer", "--prefix", "lab", *NOWHERE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == (
+        "kafka-acls.sh --bootstrap-server 127.0.0.1:1 --add --allow-principal User:viewer --operation Read "
+        "--topic lab.pfc --resource-pattern-type literal"
+    )
+    assert main(["topics", "acls", "--role", "viewer", "--principal", "User:ann", "-o", "json", *NOWHERE]) == 0
+    acls = json.loads(capsys.readouterr().out)
+    assert len(acls) == len(lines)
+    assert acls[0] == {
+        "principal": "User:ann", "operation": "Read", "resource": "topic", "name": "fabric.pfc", "pattern": "literal"
+    }  # fmt: skip
+
+
+def test_the_help_names_the_roles_that_there_are() -> None:
+    assert tuple(ROLES) == OFFERED_ROLES
 
 
 def test_analyze_names_the_host_and_gives_json_exactly_as_published(capsys: pytest.CaptureFixture[str]) -> None:
