@@ -79,7 +79,7 @@ def nic_pfc_storm(root: RootFacts) -> Evidence | None:
     """A host that pauses almost without end though its PCIe link is whole.
 
     Rule: stops cover >= .9 of the span from the first to the last, next to nothing gets through in it, PCIe healthy.
-    Source: CASCADES root class 2; PFC storms by malfunctioning NICs, Guo et al., SIGCOMM 2016, section 4.3.
+    Source: docs/concepts.md; PFC storms by malfunctioning NICs, Guo et al., SIGCOMM 2016, section 4.3.
     """
     if root.kind != "host" or _narrow(root) or root.stopped_ns < STORM_MIN_NS:
         return None
@@ -96,7 +96,7 @@ def nic_pfc_storm(root: RootFacts) -> Evidence | None:
 def slow_receiver_pcie(root: RootFacts) -> Evidence | None:
     """A host whose PCIe link is narrower or slower than it could be, so that its NIC cannot drain what arrives.
 
-    Rule: PCIe width, speed or rate below its maximum while the cascade lasted. Source: CASCADES root class 2.
+    Rule: PCIe width, speed or rate below its maximum while the cascade lasted. Source: docs/concepts.md.
     """
     if root.kind != "host":
         return None
@@ -110,7 +110,7 @@ def incast(root: RootFacts) -> Evidence | None:
     """Many senders to one host: its link is the bottleneck and the host itself does not pause.
 
     Rule: an egress to a host, >= 3 sources from >= 2 ingress ports, line rate reached. Where flows are unknown the
-    ingress ports alone count. Source: CASCADES root class 3.
+    ingress ports alone count. Source: docs/concepts.md.
     """
     if root.kind != "egress" or not root.faces_host or root.ingress_ports < INCAST_INGRESS_PORTS:
         return None
@@ -122,14 +122,15 @@ def incast(root: RootFacts) -> Evidence | None:
     if root.sources:
         sentences.append(f"{root.sources} hosts send to it")
     if root.queued_windows:
-        sentences.append(f"it sends {root.max_mbps} of {root.speed_mbps} Mb/s while queued")
+        # Windows and packets do not end together, so a full link may seem to carry a little more than it can.
+        sentences.append(f"it sends {min(root.max_mbps, root.speed_mbps)} of {root.speed_mbps} Mb/s while queued")
     return tuple(sentences)
 
 
 def link_degraded(root: RootFacts) -> Evidence | None:
     """A link between switches that carries less than it should.
 
-    Rule: its highest rate while queued and not stopped is < .8 of nominal. Source: CASCADES root class 4.
+    Rule: its highest rate while queued and not stopped is < .8 of nominal. Source: docs/concepts.md.
     """
     if root.kind != "egress" or root.faces_host or root.queued_windows < DEGRADED_WINDOWS or not root.speed_mbps:
         return None
@@ -145,7 +146,7 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
     """Flows that hash onto one of several equal links while its siblings have room.
 
     Rule: the fullest sibling, which is the root, sends > 1.5 times the mean, and the mean is < .7 of the line rate.
-    Siblings of a downlink are all same-tier links into its device. Source: CASCADES root class 4; RFC 2992.
+    Siblings of a downlink are all same-tier links into its device. Source: docs/concepts.md; RFC 2992.
     """
     if root.kind != "egress" or root.faces_host or len(root.siblings) < 2 or not root.active_ns:
         return None
@@ -160,9 +161,9 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
     own = ratios[root.port_name]
     if mean >= COLLISION_MEAN or own <= COLLISION_SKEW * mean:
         return None
+    siblings = f"its {len(ratios) - 1} siblings" if len(ratios) > 2 else "its sibling"
     return (
-        f"{root.port_name} sends at {own:.0%} of its line rate while it and its"
-        f" {len(ratios) - 1} siblings average {mean:.0%}",
+        f"{root.port_name} sends at {min(own, 1.0):.0%} of its line rate while it and {siblings} average {mean:.0%}",
     )
 
 

@@ -6,75 +6,34 @@ the input. A provisional revision is the same computation run ahead over what ha
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from analytics import layout
-from analytics.detect import episode_stream
 from analytics.engine import Closed, Engine
+from analytics.fabric import Fabric, Provisional, Stream, input_stream
 from analytics.topology import Ints
 from analytics.verdict import cascade
-from stream import messages, snapshot
+from stream import snapshot
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import FINAL, Cascade
 from stream.facts import Device, Fact, Flow, Link, fact_stream
 from stream.messages import Item
-from stream.record import EVENT, Events
-from stream.roster import SourceDown, SourceUp
-from stream.topics import FACTS, RAW
+from stream.record import Events
+from stream.roster import RosterChange, SourceDown, SourceUp
+from stream.topics import FACTS
 
 VERSION = 1
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""
+MAX_UNANNOUNCED_STREAMS = 65_536
 MAX_ENDED = 100_000
 """Streams remembered after their end, so that rows read again are known as duplicates; the oldest are forgotten."""
-
-
-@dataclass(slots=True)
-class _Stream:
-    """A stream of the roster: where it stands and, after SOURCE_DOWN, the sequence number of its last row."""
-
-    mark_ns: int = -1
-    next_seq: int = 0
-    last_seq: int | None = None
-
-    def complete(self) -> bool:
-        """Whether nothing is to be waited for any more."""
-        return self.mark_ns == MARK_END or (self.last_seq is not None and self.next_seq > self.last_seq)
-
-
-@dataclass(slots=True)
-class _Provisional:
-    """A cascade as last published before it was final, and the told queue with which it began."""
-
-    said: Cascade
-    first_queue: int
-
-
-@dataclass(slots=True)
-class _Fabric:
-    engine: Engine
-    streams: dict[StreamKey, _Stream] = field(default_factory=dict)
-    """Episode and fact streams that the roster names and that are not complete."""
-    ended: dict[StreamKey, int] = field(default_factory=dict)
-    """Next sequence number of streams that are complete, so that rows read again are known as duplicates."""
-    unannounced: dict[StreamKey, list[Batch | Fact]] = field(default_factory=dict)
-    """Items of streams that the roster does not name yet."""
-    reporting: set[str] = field(default_factory=set)
-    horizon_ns: int = 0
-    """Longest window that a stream has announced: how long evidence of an instant may take to arrive."""
-    settled_ns: int = 0
-    newest_ns: int = 0
-    waiting: list[tuple[Events, Ints]] = field(default_factory=list)
-    facts: list[Device | Link] = field(default_factory=list)
-    provisional: dict[str, _Provisional] = field(default_factory=dict)
-    changed: bool = False
 
 
 class Correlate:
@@ -83,70 +42,102 @@ class Correlate:
     def __init__(self, provisional: bool = False) -> None:
         self.counters: Counter[str] = Counter()
         self._provisional = provisional
-        self._fabrics: dict[str, _Fabric] = {}
+        self._fabrics: dict[str, Fabric] = {}
 
     def process(self, batch: Sequence[Item]) -> list[Item]:
         """Takes episode batches, facts and roster changes in; returns cascades."""
-        touched: dict[str, _Fabric] = {}
+        touched: dict[str, Fabric] = {}
         for item in batch:
             if isinstance(item, Cascade):
                 self.counters["items_of_other_topics"] += 1
                 continue
             name = item.stream.fabric if isinstance(item, Batch) else item.fabric
-            fabric = self._fabrics.get(name)
-            if fabric is None:
-                fabric = self._fabrics[name] = _Fabric(Engine(name))
-            touched[name] = fabric
-            if isinstance(item, SourceUp):
-                self._source_up(fabric, item)
-            elif isinstance(item, SourceDown):
-                self._source_down(fabric, item)
+            fabric = touched[name] = self._fabric(name)
+            if isinstance(item, SourceUp | SourceDown):
+                self._change_roster(fabric, item)
             else:
                 self._take(fabric, item)
         out: list[Item] = []
         for _, fabric in sorted(touched.items()):
             out += self._settle(fabric)
+            while fabric.over and not fabric.streams:
+                out += self._end_life(fabric)
+                fabric = self._fabrics[fabric.engine.fabric]
+                out += self._settle(fabric)
             if self._provisional and fabric.changed:
                 out += self._provisional_revisions(fabric)
         return out
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
-        return snapshot.pack("correlate", VERSION, [_fabric_state(fabric) for fabric in self._fabrics.values()])
+        return snapshot.pack("correlate", VERSION, [fabric.state() for fabric in self._fabrics.values()])
 
     def restore(self, state: bytes) -> None:
         """Continues from a snapshot."""
-        fabrics = [_fabric_of_state(each) for each in snapshot.unpack("correlate", VERSION, state)]
+        fabrics = [Fabric.of_state(each, self.counters) for each in snapshot.unpack("correlate", VERSION, state)]
         self._fabrics = {fabric.engine.fabric: fabric for fabric in fabrics}
 
-    def _source_up(self, fabric: _Fabric, change: SourceUp) -> None:
+    def recall(self, published: Iterable[Cascade]) -> None:
+        """Takes in what earlier processes have published, in order, before anything else is processed.
+
+        No revision will follow a cascade that is final, and a provisional one that does not come again is ended.
+        """
+        for said in published:
+            fabric = self._fabric(said.fabric)
+            fabric.provisional.pop(said.id, None)
+            if said.revision == FINAL:
+                fabric.finals.add(said.id)
+            elif said.merged_into is None and said.pauses and said.id not in fabric.finals:
+                fabric.provisional[said.id] = Provisional(said, first_queue=-1)
+
+    def _fabric(self, name: str) -> Fabric:
+        fabric = self._fabrics.get(name)
+        if fabric is None:
+            fabric = self._fabrics[name] = Fabric(Engine(name, self.counters))
+        return fabric
+
+    def _change_roster(self, fabric: Fabric, change: RosterChange) -> None:
+        """Applies a change, or keeps it for later: which life it belongs to depends on the roster alone."""
+        if fabric.over:
+            fabric.postpone(change)
+        elif isinstance(change, SourceUp):
+            self._source_up(fabric, change)
+        else:
+            self._source_down(fabric, change)
+
+    def _source_up(self, fabric: Fabric, change: SourceUp) -> None:
         for key, told in zip(change.stream_keys(), change.streams, strict=True):
-            stream = _input_stream(key)
+            stream = input_stream(key)
             if stream is None:
                 continue
-            if told.topic == "pfc":
-                fabric.reporting.add(told.device)
-            fabric.horizon_ns = max(fabric.horizon_ns, told.period_ns)
             if stream in fabric.streams or stream in fabric.ended:
                 self.counters["repeated_source_ups"] += 1
                 continue
-            fabric.streams[stream] = _Stream(mark_ns=change.from_ns)
+            fabric.announced.up(key, change.from_ns, told.period_ns)
+            fabric.up.add(stream)
+            fabric.streams[stream] = Stream(mark_ns=change.from_ns)
             for item in fabric.unannounced.pop(stream, []):
                 self._take(fabric, item)
 
-    def _source_down(self, fabric: _Fabric, change: SourceDown) -> None:
+    def _source_down(self, fabric: Fabric, change: SourceDown) -> None:
+        before = len(fabric.up)
         for key, told in zip(change.stream_keys(), change.streams, strict=True):
-            stream = _input_stream(key)
-            state = fabric.streams.get(stream) if stream is not None else None
-            if stream is None or state is None:
+            stream = input_stream(key)
+            if stream is None or stream not in fabric.up:
+                continue
+            fabric.announced.down(key, change.at_ns)
+            fabric.up.remove(stream)
+            state = fabric.streams.get(stream)
+            if state is None:
                 continue
             # detect numbers its own rows, so of an episode stream only "no row at all" can be known from here; its end
             # is told by detect's last mark.
             if stream.topic != "episode" or told.last_seq < 0:
                 state.last_seq = told.last_seq
             self._end_if_complete(fabric, stream, state)
+        fabric.over = before > 0 and not fabric.up
 
-    def _take(self, fabric: _Fabric, item: Batch | Fact) -> None:
+    def _take(self, fabric: Fabric, item: Batch | Fact) -> None:
         key = item.stream if isinstance(item, Batch) else fact_stream(item)
         if key.topic != "episode" and key.topic not in FACTS:
             self.counters["items_of_other_topics"] += 1
@@ -156,9 +147,12 @@ class Correlate:
             return
         state = fabric.streams.get(key)
         if state is None:
-            held = fabric.unannounced.setdefault(key, [])
-            if len(held) < MAX_UNANNOUNCED:
+            held = fabric.unannounced.get(key, [])
+            if key in fabric.later_streams or (
+                len(held) < MAX_UNANNOUNCED and len(fabric.unannounced) < MAX_UNANNOUNCED_STREAMS
+            ):
                 held.append(item)
+                fabric.unannounced[key] = held
             else:
                 self.counters["items_of_unannounced_streams_dropped"] += 1
             return
@@ -170,14 +164,14 @@ class Correlate:
         state.mark_ns = max(state.mark_ns, item.mark_ns if isinstance(item, Batch) else item.stream.mark_ns)
         self._end_if_complete(fabric, key, state)
 
-    def _end_if_complete(self, fabric: _Fabric, key: StreamKey, state: _Stream) -> None:
+    def _end_if_complete(self, fabric: Fabric, key: StreamKey, state: Stream) -> None:
         if state.complete():
             fabric.ended[key] = state.next_seq
             del fabric.streams[key]
             if len(fabric.ended) > MAX_ENDED:
                 del fabric.ended[next(iter(fabric.ended))]
 
-    def _take_rows(self, fabric: _Fabric, state: _Stream, batch: Batch) -> None:
+    def _take_rows(self, fabric: Fabric, state: Stream, batch: Batch) -> None:
         self.counters["unknown_kinds"] += batch.skipped
         events, row_seq = batch.events, batch.row_seqs()
         if batch.seq < state.next_seq:
@@ -201,151 +195,151 @@ class Correlate:
         fabric.newest_ns = max(fabric.newest_ns, int(events["time_ns"].max()))
         fabric.changed = True
 
-    def _take_fact(self, fabric: _Fabric, state: _Stream, fact: Fact) -> None:
+    def _take_fact(self, fabric: Fabric, state: Stream, fact: Fact) -> None:
+        # Valid from before its stream's mark is late: such a fact holds from the mark on, whenever it is read.
+        from_ns = max(fact.valid_from_ns, state.mark_ns)
         if fact.stream.seq < state.next_seq:
             self.counters["duplicate_rows"] += 1
         elif isinstance(fact, Flow):
-            fabric.engine.flows[int(fact.flow, 16)] = fact
+            fabric.engine.add_flow(fact, from_ns)
         else:
-            fabric.facts.append(fact)
+            fabric.facts.append((from_ns, fact))
 
-    def _settle(self, fabric: _Fabric) -> list[Item]:
+    def _settle(self, fabric: Fabric) -> list[Item]:
         """Acts on all rows up to the last tick that every stream of the roster has passed."""
+        if not fabric.streams and not fabric.over:
+            return []
         least = min((stream.mark_ns for stream in fabric.streams.values()), default=MARK_END)
         tick_ns = least if least == MARK_END else least // TICK_NS * TICK_NS
-        if tick_ns <= fabric.settled_ns or (least == MARK_END and not fabric.ended):
+        if tick_ns <= fabric.settled_ns:
             return []
-        events, ports = _joined(fabric.waiting)
+        events, ports = fabric.rows()
         due = events["time_ns"] < tick_ns
         fabric.waiting = [(events[~due], ports[~due])] if not due.all() else []
         finals: list[Item] = []
 
         def publish(closed: Closed) -> None:
-            final = cascade(fabric.engine, closed, fabric.reporting, FINAL)
+            final = cascade(fabric.engine, closed, fabric.announced, FINAL)
             finals.append(final)
             finals.extend(_ended_by(fabric, closed, final))
 
         self._advance(fabric, fabric.engine, events[due], ports[due], tick_ns, publish)
-        fabric.facts = [fact for fact in fabric.facts if fact.valid_from_ns >= tick_ns]
-        # All streams are complete: what comes next begins a new life and may be at any time after the last row.
-        fabric.settled_ns = tick_ns if least != MARK_END else fabric.newest_ns + 1
-        return finals
+        fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
+        fabric.settled_ns = tick_ns
+        oldest_ns = min((start_ns for start_ns, _ in fabric.engine.beginnings()), default=MARK_END)
+        waited_ns = layout.GAP_NS + 2 * fabric.announced.horizon_ns(fabric.settled_ns)
+        return finals + _withdrawn(fabric, min(oldest_ns, fabric.settled_ns - waited_ns))
+
+    def _end_life(self, fabric: Fabric) -> list[Item]:
+        """Closes what is still open when no stream is left, and begins the next life with what is known of it."""
+        out: list[Item] = []
+        for left in fabric.engine.still_open(fabric.newest_ns):
+            closed = dataclasses.replace(left, still_open=False)
+            final = cascade(fabric.engine, closed, fabric.announced, FINAL)
+            out += [final, *_ended_by(fabric, closed, final)]
+        out += _withdrawn(fabric, MARK_END)
+        fresh = Fabric(
+            fabric.engine.next_life(), ended=fabric.ended, unannounced=fabric.unannounced, finals=fabric.finals
+        )
+        self._fabrics[fabric.engine.fabric] = fresh
+        for change in fabric.later:
+            self._change_roster(fresh, change)
+        return out
 
     def _advance(
         self,
-        fabric: _Fabric,
+        fabric: Fabric,
         engine: Engine,
         events: Events,
         ports: Ints,
         until_ns: int,
         publish: Callable[[Closed], None],
     ) -> None:
-        """Feeds rows before until_ns to an engine, with the facts that become valid between them."""
-        facts = sorted(
-            (fact for fact in fabric.facts if fact.valid_from_ns < until_ns),
-            key=lambda fact: (fact.valid_from_ns, isinstance(fact, Link), msgspec.json.encode(fact)),
-        )
-        keep_ns = layout.GAP_NS + fabric.horizon_ns
-        changes = sorted({fact.valid_from_ns for fact in facts if fact.valid_from_ns > engine.cursor_ns})
-        for stop_ns in [*changes, until_ns]:
-            for fact in facts:
-                if fact.valid_from_ns <= engine.cursor_ns or fact.valid_from_ns < stop_ns:
+        """Feeds rows before until_ns to an engine, with the facts and windows that come to hold between them."""
+        facts = sorted((entry for entry in fabric.facts if entry[0] < until_ns), key=_fact_order)
+        stops = {from_ns for from_ns, _ in facts if from_ns > fabric.settled_ns}
+        stops |= set(fabric.announced.changes(fabric.settled_ns, until_ns))
+        for stop_ns in [*sorted(stops), until_ns]:
+            for from_ns, fact in facts:
+                if from_ns < stop_ns:
                     engine.add_fact(fact)
-            facts = [fact for fact in facts if fact.valid_from_ns >= stop_ns]
+            facts = [(from_ns, fact) for from_ns, fact in facts if from_ns >= stop_ns]
+            horizon_ns = fabric.announced.horizon_ns(stop_ns - 1)
             due = events["time_ns"] < stop_ns
-            engine.add_rows(events[due], ports[due], fabric.reporting, fabric.horizon_ns)
+            engine.add_rows(events[due], ports[due], fabric.announced, horizon_ns)
             events, ports = events[~due], ports[~due]
-            settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - fabric.horizon_ns
-            engine.advance(settled_ns, keep_ns, publish)
+            settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns
+            engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
 
-    def _provisional_revisions(self, fabric: _Fabric) -> list[Item]:
+    def _provisional_revisions(self, fabric: Fabric) -> list[Item]:
         """Numbered revisions of every cascade that is not final and has changed since its last revision."""
         fabric.changed = False
         ahead = fabric.engine.copy()
         out: list[Item] = []
 
         def publish(closed: Closed) -> None:
+            if closed.id in fabric.finals:
+                return
             before = fabric.provisional.get(closed.id)
             revision = before.said.revision if before is not None else 0
-            now = cascade(ahead, closed, fabric.reporting, revision)
+            now = cascade(ahead, closed, fabric.announced, revision)
             if before is not None and now == before.said:
                 return
             now = msgspec.structs.replace(now, revision=int(revision) + 1)
-            fabric.provisional[closed.id] = _Provisional(now, int(ahead.slots[closed.slot, layout.S_FIRST_QUEUE]))
+            fabric.provisional[closed.id] = Provisional(now, int(ahead.slots[closed.slot, layout.S_FIRST_QUEUE]))
             out.append(now)
 
-        events, ports = _joined(fabric.waiting)
+        events, ports = fabric.rows()
         self._advance(fabric, ahead, events, ports, MARK_END, publish)
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out
 
 
-def _ended_by(fabric: _Fabric, closed: Closed, final: Cascade) -> list[Cascade]:
+def _ended_by(fabric: Fabric, closed: Closed, final: Cascade) -> list[Cascade]:
     """The last revisions of provisional cascades that are part of a final one of another id."""
     fabric.provisional.pop(final.id, None)
+    beginnings = fabric.engine.beginnings() if fabric.provisional else set()
     ended = []
     for name, provisional in list(fabric.provisional.items()):
+        start_ns = provisional.said.start_ns
         tally = closed.ledger.queues.get(provisional.first_queue)
-        inside = tally is not None and tally.first_ns <= provisional.said.start_ns <= tally.last_ns
-        if name in closed.ledger.former_ids or inside:
+        inside = tally is not None and tally.first_ns <= start_ns <= tally.last_ns
+        if name in closed.ledger.former_ids or (inside and (start_ns, provisional.first_queue) not in beginnings):
             del fabric.provisional[name]
-            revision = int(provisional.said.revision) + 1
+            revision = _next_revision(provisional)
             ended.append(msgspec.structs.replace(provisional.said, revision=revision, merged_into=final.id))
     return ended
 
 
-def _input_stream(key: StreamKey) -> StreamKey | None:
-    """The stream that correlate reads because of a stream of the roster, None if it reads none."""
-    if key.topic in RAW:
-        return episode_stream(key)
-    return key if key.topic in FACTS else None
+def _withdrawn(fabric: Fabric, before_ns: int) -> list[Item]:
+    """The last revisions of provisional cascades that ended before a time and became no final: they came to nothing.
+
+    What was read later, a link or a source, explains their rows otherwise.
+    """
+    withdrawn: list[Item] = []
+    for name, provisional in list(fabric.provisional.items()):
+        if provisional.said.end_ns < before_ns:
+            del fabric.provisional[name]
+            withdrawn.append(
+                msgspec.structs.replace(
+                    provisional.said, revision=_next_revision(provisional), confidence_ppm=0, suspect_set=True,
+                    severity="info", severity_reason="withdrawn: rows that came later explain it otherwise", pause_ns=0,
+                    pauses=0, roots=(), queues=(), edges=(),
+                )
+            )  # fmt: skip
+    return withdrawn
+
+
+def _next_revision(provisional: Provisional) -> int:
+    return int(provisional.said.revision) + 1
+
+
+def _fact_order(entry: tuple[int, Device | Link]) -> tuple[int, bool, str, str, int]:
+    """By the time from which a fact holds, devices first, then as their streams have them: never by arrival."""
+    from_ns, fact = entry
+    return from_ns, isinstance(fact, Link), fact.stream.source, fact.stream.epoch, fact.stream.seq
 
 
 def _next_seq(item: Batch | Fact) -> int:
     return item.next_seq if isinstance(item, Batch) else item.stream.seq + 1
-
-
-def _joined(waiting: list[tuple[Events, Ints]]) -> tuple[Events, Ints]:
-    if not waiting:
-        return np.zeros(0, EVENT), np.zeros(0, np.int64)
-    return np.concatenate([events for events, _ in waiting]), np.concatenate([ports for _, ports in waiting])
-
-
-def _fabric_state(fabric: _Fabric) -> dict[str, Any]:
-    events, ports = _joined(fabric.waiting)
-    return {
-        "fabric": fabric.engine.fabric,
-        "engine": fabric.engine.state(),
-        "streams": [[list(key), s.mark_ns, s.next_seq, s.last_seq] for key, s in fabric.streams.items()],
-        "ended": [[list(key), next_seq] for key, next_seq in fabric.ended.items()],
-        "unannounced": [[list(key), [list(messages.encode(item)) for item in items]]
-                        for key, items in fabric.unannounced.items()],
-        "reporting": sorted(fabric.reporting),
-        "times": [fabric.horizon_ns, fabric.settled_ns, fabric.newest_ns],
-        "waiting": [events.view(np.uint8), ports],
-        "facts": [list(messages.encode(fact)) for fact in fabric.facts],
-        "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in fabric.provisional.values()],
-        "changed": fabric.changed,
-    }  # fmt: skip
-
-
-def _fabric_of_state(state: dict[str, Any]) -> _Fabric:
-    fabric = _Fabric(Engine(state["fabric"]))
-    fabric.engine.load(state["engine"])
-    fabric.streams = {StreamKey(*key): _Stream(*rest) for key, *rest in state["streams"]}
-    fabric.ended = {StreamKey(*key): next_seq for key, next_seq in state["ended"]}
-    fabric.unannounced = {
-        StreamKey(*key): [cast("Batch | Fact", messages.decode(*message)) for message in items]
-        for key, items in state["unannounced"]
-    }
-    fabric.reporting = set(state["reporting"])
-    fabric.horizon_ns, fabric.settled_ns, fabric.newest_ns = state["times"]
-    events, ports = state["waiting"]
-    fabric.waiting = [(events.view(EVENT), ports)] if len(ports) else []
-    fabric.facts = [cast("Device | Link", messages.decode(*message)) for message in state["facts"]]
-    for message, first_queue in state["provisional"]:
-        said = cast(Cascade, messages.decode(*message))
-        fabric.provisional[said.id] = _Provisional(said, first_queue)
-    fabric.changed = state["changed"]
-    return fabric

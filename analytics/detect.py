@@ -16,14 +16,17 @@ import numpy as np
 from analytics.pauses import CLOSED, SLOTS_PER_PORT, pair_pauses, slots
 from stream import kinds, snapshot
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
+from stream.errors import WireError
 from stream.messages import Item
-from stream.record import EVENT, MAX_TIME_NS, Events, empty_events
+from stream.record import EVENT, Events, empty_events
 from stream.roster import SourceDown, SourceUp
 from stream.topics import RAW
 
 VERSION = 1
 SEQUENCE_GAP = 4
 """Code of "sequence gap at a consumer" in kinds.LOSS_REASONS."""
+MAX_PORTS = 65_535
+"""Ports of one stream, of which a row holds the index."""
 NO_PORT = "-"
 """Port of rows that speak of the whole stream."""
 
@@ -38,6 +41,12 @@ _FORWARDED[
         )
     ]
 ] = True  # fmt: skip
+
+_STATE = np.zeros(256, bool)
+"""Kinds that tell a state, of which 0 is one (no lane, no storm); of counters a row of 0 tells nothing."""
+_STATE[
+    [kinds.BY_NAME[name].code for name in ("PFC_WATCHDOG", "PCIE_WIDTH", "PCIE_SPEED", "PCIE_RATE", "SOURCE_LOST")]
+] = True
 
 
 def episode_stream(stream: StreamKey) -> StreamKey:
@@ -58,35 +67,38 @@ class _StreamState:
     order: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(0, np.int64))
     waiting: Events = field(default_factory=lambda: np.zeros(0, EVENT))
     mark_ns: int = -1
+    reached_ns: int = 0
+    """The last mark that is a time: what is known to have happened after it cannot be older."""
     next_seq: int = -1
     out_seq: int = 0
     lost: int = 0
     finished: bool = False
 
-    def port_index(self, name: str) -> int:
-        index = self.ports.get(name)
-        if index is None:
-            index = self.ports[name] = len(self.ports)
-            self.open_ns = np.concatenate((self.open_ns, np.full(SLOTS_PER_PORT, CLOSED)))
-            self.order = np.concatenate((self.order, np.zeros(SLOTS_PER_PORT, np.int64)))
-        return index
+    def port_indices(self, names: Sequence[str]) -> list[int]:
+        """Index of each port, with room made for new ones; raises WireError if a row could not hold an index."""
+        new = [name for name in dict.fromkeys(names) if name not in self.ports]
+        if len(self.ports) + len(new) > MAX_PORTS:
+            raise WireError(f"a stream with more than {MAX_PORTS} ports")
+        self.ports.update((name, index) for index, name in enumerate(new, len(self.ports)))
+        self.open_ns = np.concatenate((self.open_ns, np.full(len(new) * SLOTS_PER_PORT, CLOSED)))
+        self.order = np.concatenate((self.order, np.zeros(len(new) * SLOTS_PER_PORT, np.int64)))
+        return [self.ports[name] for name in names]
 
     def plain(self) -> list[Any]:
         """The state for a snapshot: of the slots, those alone that a pause has ever touched."""
         used = np.flatnonzero(self.order)
         return [list(self.ports), used, self.open_ns[used], self.order[used], self.waiting.view(np.uint8), self.mark_ns,
-                self.next_seq, self.out_seq, self.lost, self.finished]  # fmt: skip
+                self.reached_ns, self.next_seq, self.out_seq, self.lost, self.finished]  # fmt: skip
 
     @classmethod
     def of_plain(cls, plain: list[Any]) -> _StreamState:
         """The state of `plain()`."""
         ports, used, open_ns, order, waiting, *rest = plain
         state = cls()
-        for port in ports:
-            state.port_index(port)
+        state.port_indices(ports)
         state.open_ns[used], state.order[used] = open_ns, order
         state.waiting = waiting.view(EVENT)
-        state.mark_ns, state.next_seq, state.out_seq, state.lost, state.finished = rest
+        state.mark_ns, state.reached_ns, state.next_seq, state.out_seq, state.lost, state.finished = rest
         return state
 
 
@@ -152,7 +164,6 @@ class Detect:
             self.counters["rows_after_the_end"] += len(batch.events)
             return []
         self.counters["unknown_kinds"] += batch.skipped
-        ports = np.array([state.port_index(port) for port in batch.ports], np.int64)
         events, row_seq = batch.events, batch.row_seqs()
         lost = self._missing(state, batch)
         if state.next_seq > batch.seq:
@@ -162,7 +173,11 @@ class Detect:
         state.next_seq = max(state.next_seq, batch.next_seq)
         if len(events):
             events = events.copy()
-            events["port"] = ports[events["port"]]
+            # Only ports that rows use take up state: a value may name thousands of others.
+            used = np.flatnonzero(np.bincount(events["port"]))
+            index = np.zeros(len(batch.ports), np.uint16)
+            index[used] = state.port_indices([batch.ports[port] for port in used.tolist()])
+            events["port"] = index[events["port"]]
             late = events["time_ns"] < state.mark_ns
             if late.any():
                 self.counters["late_rows"] += int(late.sum())
@@ -192,6 +207,8 @@ class Detect:
         self._touched.add(stream)
         if down is not None:
             state.mark_ns, state.finished = MARK_END, True
+        elif state.mark_ns < MARK_END:
+            state.reached_ns = state.mark_ns
         ready = state.waiting["time_ns"] <= state.mark_ns
         rows, state.waiting = state.waiting[ready], state.waiting[~ready]
         rows = rows[np.argsort(rows["time_ns"], kind="stable")]
@@ -199,12 +216,18 @@ class Detect:
         if lost:
             row = empty_events(1)
             row["kind"], row["value"], row["extra"] = kinds.SOURCE_LOST, lost, SEQUENCE_GAP
-            row["time_ns"] = rows["time_ns"][0] if len(rows) else min(state.mark_ns, MAX_TIME_NS)
-            row["port"] = state.port_index(NO_PORT)
+            row["time_ns"] = rows["time_ns"][0] if len(rows) else state.reached_ns
+            row["port"] = state.port_indices([NO_PORT])[0]
             episodes.insert(0, row)
         if down is not None:
-            episodes.append(self._close_open_pauses(state, down.at_ns))
-        return self._emit(stream, state, np.concatenate(episodes))
+            # A source that says it ended before what it has told is taken to have ended then.
+            episodes.append(self._close_open_pauses(state, max(down.at_ns, state.reached_ns)))
+        told = np.concatenate(episodes)
+        out = self._emit(stream, state, told[np.argsort(told["time_ns"], kind="stable")])
+        if state.finished:
+            # Its number of rows is all that is still asked for.
+            state.ports, state.open_ns, state.order = {}, state.open_ns[:0], state.order[:0]
+        return out
 
     def _episodes(self, state: _StreamState, rows: Events) -> Events:
         count = len(rows)
@@ -218,7 +241,7 @@ class Detect:
         self.counters["pause_refreshes"] += refreshes
         self.counters["unmatched_xons"] += unmatched
         paired = out_kind > 0
-        forwarded = _FORWARDED[rows["kind"]] & (rows["value"] != 0)
+        forwarded = _FORWARDED[rows["kind"]] & ((rows["value"] != 0) | _STATE[rows["kind"]])
         keep = paired | forwarded
         episodes = rows[keep]
         paired = paired[keep]

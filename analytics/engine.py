@@ -6,6 +6,7 @@ Everything here is a function of rows and facts in event time; how they were bat
 from __future__ import annotations
 
 import copy
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +17,12 @@ import numpy.typing as npt
 import xxhash
 
 from analytics import layout
+from analytics.announced import Announced
+from analytics.groups import carry_groups
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
 from analytics.membership import find
+from analytics.rows import pause_rows, window_rows
 from analytics.topology import PRIORITIES, Topology
 from stream import kinds, messages
 from stream.facts import Device, Flow, Link
@@ -52,17 +56,18 @@ class Closed:
 class Engine:
     """One fabric."""
 
-    def __init__(self, fabric: str) -> None:
+    def __init__(self, fabric: str, counters: Counter[str]) -> None:
         self.fabric = fabric
         self.topology = Topology()
-        self.counters: Counter[str] = Counter()
-        self.flows: dict[int, Flow] = {}
-        """Flows by id; the caller adds them."""
+        self.counters = counters
+        self.flows: dict[int, list[tuple[int, Flow]]] = {}
+        """By id, the versions of a flow and from when on each holds."""
         self.pcie: dict[int, list[PcieReading]] = {}
         self.losses: list[tuple[int, int, int]] = []
         """(time_ns, device, rows lost or UNKNOWN) of sequence gaps and source losses."""
         self.ledgers = Ledgers()
         self.cursor_ns = layout.NEVER
+        self._needed_ns = layout.NEVER
         self.next_expiry_ns = layout.FOREVER
         self._rows: Ints = np.zeros((0, layout.ROW_COLUMNS), np.int64)
         self._row_flows: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
@@ -73,6 +78,8 @@ class Engine:
         self.ports = layout.new_state(0, layout.P_COLUMNS)
         self.slots = layout.new_state(0, layout.S_COLUMNS)
         self.free_slots: list[int] = []
+        self._groups: Ints = np.zeros(0, np.int64)
+        """The sibling groups to which the state of ports belongs."""
         self._stale = False
         self._shares_topology = False
 
@@ -83,17 +90,32 @@ class Engine:
         self.topology.add(fact)
         self._stale = True
 
-    def add_rows(self, events: Events, ports: Ints, reporting: set[str], horizon_ns: int) -> None:
+    def add_flow(self, flow: Flow, from_ns: int) -> None:
+        """Takes a version of a flow in that holds from a time on."""
+        versions = self.flows.setdefault(int(flow.flow, 16), [])
+        insort(versions, (from_ns, flow), key=lambda v: (v[0], v[1].stream.source, v[1].stream.epoch, v[1].stream.seq))
+        while len(versions) > 1 and versions[1][0] <= self._needed_ns:
+            del versions[0]
+
+    def flow_at(self, number: int, time_ns: int) -> Flow | None:
+        """The flow as it was known at a time: what is read early of later times must not show."""
+        flow = None
+        for from_ns, version in self.flows.get(number, ()):
+            if from_ns > time_ns:
+                break
+            flow = version
+        return flow
+
+    def add_rows(self, events: Events, ports: Ints, announced: Announced, horizon_ns: int) -> None:
         """Takes settled rows in; `ports` are indices of the topology.
 
-        `reporting` names the devices that report pauses themselves: of a pause the rx row is used where the told device
-        reports, else the sender's tx row one link delay later, never both. Windows longer than
-        `horizon_ns` take effect at their end.
+        Of a pause the rx row is used where the told device itself reported when the pause began, else the sender's tx
+        row one link delay later, never both. Windows longer than `horizon_ns` take effect at their end.
         """
         self._grow()
         made = [
-            self._pause_rows(events, ports, reporting),
-            self._window_rows(events, ports, horizon_ns),
+            pause_rows(events, ports, self.topology, announced, self.counters),
+            window_rows(events, ports, horizon_ns, self.cursor_ns, self._destinations, self.counters),
         ]
         self._read_hosts(events, ports)
         rows = np.concatenate([rows for rows, _ in made])
@@ -122,9 +144,9 @@ class Engine:
             self._take_expired(until_ns, keep_ns, on_closed)
         self.cursor_ns = max(self.cursor_ns, until_ns)
         firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
-        needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
-        self.pcie = {device: _forget(readings, needed_ns) for device, readings in self.pcie.items()}
-        self.losses = [loss for loss in self.losses if loss[0] >= needed_ns]
+        self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
+        self.pcie = {device: _forget(readings, self._needed_ns) for device, readings in self.pcie.items()}
+        self.losses = [loss for loss in self.losses if loss[0] >= self._needed_ns]
 
     def still_open(self, now_ns: int) -> list[Closed]:
         """The cascades that have not closed, with open pauses up to `now_ns`. It books on the ledgers: use a copy."""
@@ -143,8 +165,10 @@ class Engine:
                 np.zeros((0, layout.L_EDGE_COLUMNS), np.int64),
                 np.array([[slot, queue, start_ns, pause_ns, 1]], np.int64),
                 np.array(blames, np.int64).reshape(-1, layout.L_BLAME_COLUMNS),
+                self.topology.port_peer,
             )
-        return [self._closed(slot, True, now_ns) for slot in self._slots_in_use()]
+        still = [self._closed(slot, True, now_ns) for slot in self._slots_in_use()]
+        return sorted(still, key=lambda cascade: (cascade.start_ns, cascade.id))
 
     def copy(self) -> Engine:
         """A copy that can be advanced on its own; the topology is shared until a fact changes it."""
@@ -159,6 +183,13 @@ class Engine:
         twin.free_slots = list(self.free_slots)
         return twin
 
+    def next_life(self) -> Engine:
+        """An engine for what comes after all sources have gone: it knows the fabric and its flows, and no row."""
+        fresh = Engine(self.fabric, self.counters)
+        fresh.topology, fresh._stale = self.topology, self._stale
+        fresh.flows = {number: [(layout.NEVER, versions[-1][1])] for number, versions in self.flows.items()}
+        return fresh
+
     def state(self) -> dict[str, Any]:
         """Plain structures and arrays for a snapshot."""
         state: dict[str, Any] = {name: getattr(self, name) for name in _STATE_ARRAYS}
@@ -167,7 +198,9 @@ class Engine:
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
             "pcie": [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()],
             "losses": [list(loss) for loss in self.losses],
-            "flows": [list(messages.encode(flow)) for flow in self.flows.values()],
+            "needed_ns": self._needed_ns,
+            "flows": [[from_ns, *messages.encode(flow)]
+                      for versions in self.flows.values() for from_ns, flow in versions],
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -180,8 +213,15 @@ class Engine:
         self.free_slots, self._stale = state["free_slots"], state["stale"]
         self.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in state["pcie"]}
         self.losses = [(time_ns, device, count) for time_ns, device, count in state["losses"]]
-        flows = [cast(Flow, messages.decode(*message)) for message in state["flows"]]
-        self.flows = {int(flow.flow, 16): flow for flow in flows}
+        self._needed_ns = state["needed_ns"]
+        for from_ns, *message in state["flows"]:
+            flow = cast(Flow, messages.decode(*message))
+            self.flows.setdefault(int(flow.flow, 16), []).append((from_ns, flow))
+
+    def beginnings(self) -> set[tuple[int, int]]:
+        """When and with which told queue each cascade began that is not over."""
+        slots = self.slots[self._slots_in_use()]
+        return set(map(tuple, slots[:, [layout.S_FIRST_NS, layout.S_FIRST_QUEUE]].tolist()))
 
     def cascade_id(self, slot: int) -> str:
         """The id of the cascade in a slot: a hash of the fabric and of its first pause's queue and start."""
@@ -192,11 +232,12 @@ class Engine:
 
     def _grow(self) -> None:
         """Makes the arrays cover every name that has been met."""
+        topology = self.topology
         if self._stale:
-            self.topology.rebuild()
+            topology.rebuild()
             self._stale = False
-        elif not self.topology.complete():
-            self.topology.extend()
+        elif not topology.complete():
+            topology.extend()
         queues = len(self.topology.ports) * PRIORITIES - len(self.queues)
         if queues > 0:
             never = {f"c{column}": layout.NEVER for column in (
@@ -214,64 +255,15 @@ class Engine:
         if devices > 0:
             grown = layout.new_state(devices, layout.D_COLUMNS, c1=layout.NEVER, c2=-1, c3=-1)
             self.devices = np.concatenate((self.devices, grown))
+        if self._groups is not topology.port_group:
+            carry_groups(self.ports, self._groups, topology, self.queues, self.roots, self.shares, self.cursor_ns)
+            self._groups = topology.port_group
 
-    def _pause_rows(self, events: Events, ports: Ints, reporting: set[str]) -> tuple[Ints, npt.NDArray[np.uint64]]:
-        topology = self.topology
-        told_by_receiver = np.array([device in reporting for device in topology.devices], bool)
-        pause = (events["kind"] == kinds.PAUSE_OPEN) | (events["kind"] == kinds.PAUSE_INTERVAL)
-        events, ports = events[pause], ports[pause]
-        received = events["side"] == kinds.SIDE_RX
-        peer = topology.port_peer[ports]
-        told = np.where(received, ports, peer)
-        unlinked = told < 0
-        self.counters["pauses_sent_on_unknown_links"] += int(unlinked.sum())
-        reports = told_by_receiver[topology.port_device[np.where(unlinked, 0, told)]]
-        used = (received | ~reports) & ~unlinked
-        events, told, received = events[used], told[used], received[used]
-        delay = np.where(received, 0, topology.port_delay_ns[told])
-        no_priority = events["priority"] == kinds.NO_PRIORITY
-        repeat = np.where(no_priority, PRIORITIES, 1)
-        index = np.repeat(np.arange(len(events)), repeat)
-        within = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
-        events, told, delay, no_priority = events[index], told[index], delay[index], no_priority[index]
-        rows = np.zeros((len(events), layout.ROW_COLUMNS), np.int64)
-        closing = events["kind"] == kinds.PAUSE_INTERVAL
-        rows[:, layout.ROW_TIME] = rows[:, layout.ROW_END] = events["time_ns"] + delay
-        rows[:, layout.ROW_START] = rows[:, layout.ROW_TIME] - events["span_ns"]
-        rows[:, layout.ROW_TYPE] = np.where(closing, layout.CLOSE, layout.OPEN)
-        rows[:, layout.ROW_QUEUE] = told * PRIORITIES + np.where(no_priority, within, events["priority"] % PRIORITIES)
-        rows[:, layout.ROW_AMOUNT] = np.where(closing, events["value"], 0)
-        rows[:, layout.ROW_ORDER] = events["extra"]
-        return rows, events["flow"].copy()
-
-    def _window_rows(self, events: Events, ports: Ints, horizon_ns: int) -> tuple[Ints, npt.NDArray[np.uint64]]:
-        kind = events["kind"]
-        depth, port_bytes = kind == kinds.QUEUE_DEPTH, kind == kinds.PORT_BYTES
-        flow, ecn = kind == kinds.FLOW_BYTES, kind == kinds.ECN_MARKED
-        used = (depth | port_bytes | flow | ecn) & (events["value"] > 0) & (events["side"] != kinds.SIDE_RX)
-        events, ports = events[used], ports[used]
-        depth, port_bytes, flow, ecn = depth[used], port_bytes[used], flow[used], ecn[used]
-        rows = np.zeros((len(events), layout.ROW_COLUMNS), np.int64)
-        start_ns = events["time_ns"] - events["span_ns"]
-        early = depth & (events["span_ns"] <= horizon_ns)
-        self.counters["windows_longer_than_announced"] += int((depth & ~early).sum())
-        rows[:, layout.ROW_TIME] = np.where(early, start_ns, events["time_ns"])
-        rows[:, layout.ROW_START], rows[:, layout.ROW_END] = start_ns, events["time_ns"]
-        rows[:, layout.ROW_TYPE] = np.select([depth, flow], [layout.DEPTH, layout.FLOW], layout.BYTES)
-        priority = np.where(events["priority"] == kinds.NO_PRIORITY, 0, events["priority"])
-        rows[:, layout.ROW_QUEUE] = ports * PRIORITIES + priority
-        rows[:, layout.ROW_AMOUNT] = np.where(ecn, 0, events["value"])
-        rows[flow, layout.ROW_ORDER] = self._destinations(events["flow"][flow])
-        rows[:, layout.ROW_ID] = np.select(
-            [depth, port_bytes, ecn], [layout.REPORTS_DEPTH, layout.REPORTS_BYTES, layout.REPORTS_ECN], 0
-        )
-        return rows, events["flow"].copy()
-
-    def _destinations(self, flow_ids: npt.NDArray[np.uint64]) -> Ints:
-        """Index of each flow's destination device + 1, 0 where the flow or its device is not known."""
-        known = {flow: self.topology.find_device(self.flows[flow].dst_device) + 1
-                 for flow in np.unique(flow_ids).tolist() if flow in self.flows}  # fmt: skip
-        return np.array([known.get(flow, 0) for flow in flow_ids.tolist()], np.int64)
+    def _destinations(self, events: Events) -> Ints:
+        """Index of each flow's destination device + 1, 0 where the flow is not known at the row's time."""
+        times = zip(events["flow"].tolist(), events["time_ns"].tolist(), strict=True)
+        known = [self.flow_at(flow, time_ns) for flow, time_ns in times]
+        return np.array([self.topology.device(flow.dst_device) + 1 if flow else 0 for flow in known], np.int64)
 
     def _read_hosts(self, events: Events, ports: Ints) -> None:
         """Keeps PCIe readings and losses with their times; both are looked up by time when a cascade closes."""
@@ -341,7 +333,7 @@ class Engine:
             )
             for part in (*told, flows[: counts[layout.N_FLOWS]]):
                 part[:, 0] = [find(self.slots, slot) for slot in part[:, 0].tolist()]
-            self.ledgers.book(*told)
+            self.ledgers.book(*told, topology.port_peer)
             self.ledgers.book_flows(flows[: counts[layout.N_FLOWS]], flow_ids, rows[:, layout.ROW_AMOUNT])
             if start < len(rows) and int(rows[start, layout.ROW_TIME]) > self.next_expiry_ns:
                 self._take_expired(int(rows[start, layout.ROW_TIME]), keep_ns, on_closed)
@@ -405,7 +397,7 @@ class Engine:
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
 
 
-_STATE_ARRAYS = ("queues", "roots", "shares", "devices", "ports", "slots", "_rows", "_row_flows")
+_STATE_ARRAYS = ("queues", "roots", "shares", "devices", "ports", "slots", "_rows", "_row_flows", "_groups")
 
 
 def _forget(readings: list[PcieReading], before_ns: int) -> list[PcieReading]:

@@ -22,21 +22,29 @@ def bounded_sum(amounts: Iterable[int]) -> int:
 
 @dataclass(slots=True)
 class QueueTally:
-    """Pauses of one told queue: how many, for how long together, from the first's start to the last's end."""
+    """Pauses of one told queue: how many, for how long together, from the first's start to the last's end.
+
+    `pauser` is the port that its link led to then: the link may be another by the time that the cascade closes.
+    """
 
     pauses: int = 0
     pause_ns: int = 0
     first_ns: int = 1 << 62
     last_ns: int = 0
     guessed: int = 0
+    pauser: int = -1
 
 
 @dataclass(slots=True)
 class EdgeTally:
-    """XOFFs of a told queue that an egress queue of its pauser caused: ppm in all, and of those that it passed on."""
+    """XOFFs of a told queue that an egress queue of its pauser caused: ppm in all, and of those that it passed on.
+
+    `ingress` is the port of the pauser that the told queue's link led to.
+    """
 
     ppm: int = 0
     passed_ppm: int = 0
+    ingress: int = -1
 
 
 @dataclass(slots=True)
@@ -60,10 +68,12 @@ class Ledger:
             mine.first_ns = min(mine.first_ns, theirs.first_ns)
             mine.last_ns = max(mine.last_ns, theirs.last_ns)
             mine.guessed += theirs.guessed
+            mine.pauser = theirs.pauser if mine.pauser < 0 else mine.pauser
         for pair, edge in other.edges.items():
             kept = self.edges.setdefault(pair, EdgeTally())
             kept.ppm += edge.ppm
             kept.passed_ppm += edge.passed_ppm
+            kept.ingress = edge.ingress if kept.ingress < 0 else kept.ingress
         for key, amount in other.flow_bytes.items():
             self.flow_bytes[key] = bounded_sum((self.flow_bytes.get(key, 0), amount))
         self.former_ids += other.former_ids
@@ -95,7 +105,7 @@ class Ledgers:
         return [
             [slot, list(ledger.root_ns.items()),
              [[queue, *dataclasses.astuple(tally)] for queue, tally in ledger.queues.items()],
-             [[*pair, edge.ppm, edge.passed_ppm] for pair, edge in ledger.edges.items()],
+             [[*pair, *dataclasses.astuple(edge)] for pair, edge in ledger.edges.items()],
              [[*key, amount] for key, amount in ledger.flow_bytes.items()], ledger.former_ids]
             for slot, ledger in self.by_slot.items()
         ]  # fmt: skip
@@ -106,7 +116,7 @@ class Ledgers:
             slot: Ledger(
                 dict(roots),
                 {queue: QueueTally(*tally) for queue, *tally in queues},
-                {(told, egress): EdgeTally(ppm, passed) for told, egress, ppm, passed in edges},
+                {(told, egress): EdgeTally(*tally) for told, egress, *tally in edges},
                 {(root, flow, at_source): amount for root, flow, at_source, amount in flows},
                 former_ids,
             )
@@ -125,12 +135,13 @@ class Ledgers:
         if ended is not None:
             ledger.absorb(ended)
 
-    def book(self, edges: Ints, closes: Ints, blames: Ints) -> None:
-        """Books what a run of the kernel told (columns L_* of analytics.blame; slots already those that live)."""
+    def book(self, edges: Ints, closes: Ints, blames: Ints, port_peer: Ints) -> None:
+        """Books what a run of the kernel told (columns L_* of analytics.layout; slots already those that live)."""
         for (slot, queue, egress), ppm, passed in _rows(sums(edges[:, :3], edges[:, 3], edges[:, 3] * edges[:, 4])):
             edge = self.open(slot).edges.setdefault((queue, egress), EdgeTally())
             edge.ppm += ppm
             edge.passed_ppm += passed
+            edge.ingress = int(port_peer[queue // 8]) if edge.ingress < 0 else edge.ingress
         for (slot, root), pause_ns in _rows(sums(blames[:, :2], blames[:, 2])):
             ledger = self.open(slot)
             ledger.root_ns[root] = bounded_sum((ledger.root_ns.get(root, 0), pause_ns))
@@ -141,6 +152,7 @@ class Ledgers:
             tally.first_ns = min(tally.first_ns, start_ns)
             tally.last_ns = max(tally.last_ns, start_ns + pause_ns)
             tally.guessed += guessed
+            tally.pauser = int(port_peer[queue // 8]) if tally.pauser < 0 else tally.pauser
 
     def book_flows(self, flows: Ints, flow_ids: npt.NDArray[Any], amounts: Ints) -> None:
         """Books bytes of flows through active roots; `flow_ids` and `amounts` are indexed by the row ids in `flows`."""

@@ -28,8 +28,8 @@ class Topology:
     is_host: bool (N,); tier: int64 (N,), hops to the nearest host (hosts 0, -1 = no host can be reached);
     fan_start (N+1,), fan_ports: ports of each device that have a link; port_local (P,): place in that list;
     feasible_start (N,), feasible (sum of fan-out squared): may bytes that came in by i leave by j;
-    group_start (P+1,), group_ports: ports of each sibling group; device_group (N,): group of the port that faces a host
-    (-1 = none); port_rank (P,): place of the port in the order of names.
+    group_start (P+1,), group_ports: ports of each sibling group; device_group (N,): group of the ports that face a
+    host (-1 = none); port_rank (P,): place of the port in the order of names.
     """
 
     port_device: Ints
@@ -205,7 +205,7 @@ class Topology:
     def _sibling_groups(self, device_count: int) -> None:
         """Siblings of an uplink leave one device for one tier, those of a downlink reach one device from one tier.
 
-        A link within a tier and a link to a host has none.
+        The links to a host with several are siblings, since the host stops them all; a link within a tier has none.
         """
         keys: dict[tuple[Any, ...], list[int]] = {}
         for port in range(len(self.ports)):
@@ -213,7 +213,9 @@ class Topology:
             key: tuple[Any, ...] = ("alone", port)
             if peer >= 0:
                 here, there = int(self.port_device[port]), int(self.port_device[peer])
-                if not self.is_host[here] and not self.is_host[there] and self.tier[here] != self.tier[there]:
+                if self.is_host[there] and not self.is_host[here]:
+                    key = ("host", there)
+                elif not self.is_host[here] and not self.is_host[there] and self.tier[here] != self.tier[there]:
                     down = self.tier[there] < self.tier[here]
                     key = ("down", there, int(self.tier[here])) if down else ("up", here, int(self.tier[there]))
             keys.setdefault(key, []).append(port)
@@ -222,11 +224,9 @@ class Topology:
             port_group[ports] = ports[0]
         self._set_groups(port_group)
         self.device_group = np.full(device_count, -1, np.int64)
-        # Of a host with several links the first by name, whatever arrived first.
-        for port in self.fan_ports[np.argsort(-self.port_rank[self.fan_ports])].tolist():
-            there = self.port_device[self.port_peer[port]]
-            if self.is_host[there]:
-                self.device_group[there] = self.port_group[port]
+        for key, ports in keys.items():
+            if key[0] == "host":
+                self.device_group[key[1]] = ports[0]
 
     def _set_groups(self, port_group: Ints) -> None:
         self.port_group = port_group

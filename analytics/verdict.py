@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analytics import layout
+from analytics.announced import Announced
 from analytics.classes import UNCLASSIFIED, RootFacts, Sibling, classify
 from analytics.engine import Closed, Engine
 from analytics.ledger import QueueTally, bounded_sum
@@ -28,7 +29,7 @@ EVIDENCE_KINDS = 3
 LINK_PPM = 100_000
 """An egress that caused at least this share of a queue's stops is named as their cause."""
 MAX_LISTED = 1_000
-"""Queues, edges and contributors listed at most, the largest: a cascade must fit into one Kafka message."""
+"""Queues, edges and contributors (of all roots) listed at most, the largest: a cascade must fit into one message."""
 
 HARMLESS_NS = 100_000
 WARNING_SHARE, CRITICAL_SHARE = 0.05, 0.20
@@ -44,17 +45,17 @@ class Confidence:
     missing: tuple[str, ...]
 
 
-def cascade(engine: Engine, closed: Closed, reporting: set[str], revision: int | str) -> Cascade:
-    """The published cascade. `reporting` names the devices that report pauses themselves."""
+def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int | str) -> Cascade:
+    """The published cascade; `announced` says which devices report pauses themselves."""
     ledger = closed.ledger
     pause_ns = bounded_sum(tally.pause_ns for tally in ledger.queues.values())
     blamed = sum(ledger.root_ns.values())
     shares = {root: ns * PPM // blamed for root, ns in ledger.root_ns.items()} if blamed else {}
     named = {root: ppm for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL}
-    roots = [_root(engine, closed, root, ppm) for root, ppm in named.items()]
+    roots = [_root(engine, closed, root, ppm, MAX_LISTED // len(named)) for root, ppm in named.items()]
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
-    confidence = _confidence(engine, closed, reporting, shares, pause_ns)
+    confidence = _confidence(engine, closed, announced, shares, pause_ns)
     severity, reason = _severity(engine, closed, pause_ns)
     lost = _lost(engine, closed)
     return Cascade(
@@ -78,7 +79,7 @@ def cascade(engine: Engine, closed: Closed, reporting: set[str], revision: int |
     )
 
 
-def _root(engine: Engine, closed: Closed, root: int, ppm: int) -> Root:
+def _root(engine: Engine, closed: Closed, root: int, ppm: int, most_flows: int) -> Root:
     topology = engine.topology
     contributors = _contributors(engine, closed, root)
     if root & 3 == layout.ROOT_EGRESS:
@@ -94,7 +95,7 @@ def _root(engine: Engine, closed: Closed, root: int, ppm: int) -> Root:
     else:
         root_class, evidence = classify(_root_facts(engine, closed, root, kind, device, port, sources))
     return Root(
-        device, port, priority, kind, ppm, closed.ledger.root_ns[root], root_class, evidence, contributors[:MAX_LISTED]
+        device, port, priority, kind, ppm, closed.ledger.root_ns[root], root_class, evidence, contributors[:most_flows]
     )
 
 
@@ -102,11 +103,9 @@ def _root_facts(
     engine: Engine, closed: Closed, root: int, kind: str, device: str, port_name: str, sources: int
 ) -> RootFacts:
     topology = engine.topology
-    told = _stopped_by_host(engine, closed, root >> 2) if kind == "host" else QueueTally()
-    group = int(topology.device_group[root >> 2]) if kind == "host" else -1
-    port = group if kind == "host" else (root >> 2) // PRIORITIES
-    if kind == "egress":
-        group = int(topology.port_group[port])
+    queue, told = _stopped_by_host(engine, closed, root >> 2) if kind == "host" else (root >> 2, QueueTally())
+    port = queue // PRIORITIES
+    group = int(topology.port_group[port]) if port >= 0 else -1
     state = engine.ports
     active_ns = int(state[group, layout.P_GROUP_BINS_NS]) if group >= 0 else 0
     speed = int(topology.port_speed_mbps[port]) if port >= 0 else 0
@@ -142,15 +141,20 @@ def _root_facts(
     )
 
 
-def _stopped_by_host(engine: Engine, closed: Closed, host: int) -> QueueTally:
-    """The tally of the queue that the host stopped for longest."""
+def _stopped_by_host(engine: Engine, closed: Closed, host: int) -> tuple[int, QueueTally]:
+    """The queue that the host stopped for longest (of equals the first by name) and its tally; -1 if there is none."""
     topology = engine.topology
-    tallies = [
-        tally
+    stopped = [
+        (queue, tally)
         for queue, tally in closed.ledger.queues.items()
-        if (peer := topology.port_peer[queue // PRIORITIES]) >= 0 and topology.port_device[peer] == host
+        if tally.pauser >= 0 and topology.port_device[tally.pauser] == host
     ]
-    return max(tallies, key=lambda tally: (tally.pause_ns, tally.first_ns), default=QueueTally())
+    return max(stopped, key=lambda pair: (pair[1].pause_ns, _place(engine, pair[0])), default=(-1, QueueTally()))
+
+
+def _place(engine: Engine, queue: int) -> int:
+    """Larger for a queue whose name comes first."""
+    return -int(engine.topology.port_rank[queue // PRIORITIES]) * PRIORITIES - queue % PRIORITIES
 
 
 def _pcie(engine: Engine, closed: Closed, host: int) -> tuple[tuple[int, int, int], ...]:
@@ -182,7 +186,6 @@ def _ingress_ports(closed: Closed, egress: int) -> int:
 
 
 def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributor, ...]:
-    flows = engine.flows
     counted: dict[int, int] = {}
     for (of, flow, _), amount in closed.ledger.flow_bytes.items():
         if of == root:
@@ -191,14 +194,14 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
     estimated = not counted
     if estimated:
         counted = {
-            number: max(flow.size_bytes, 0)
-            for number, flow in flows.items()
-            if flow.valid_from_ns <= closed.end_ns and _passes(engine, flow, root)
+            number: max(known.size_bytes, 0)
+            for number in engine.flows
+            if (known := engine.flow_at(number, closed.end_ns)) and _passes(engine, known, root)
         }
     total = sum(counted.values())
     found = []
     for number, amount in counted.items():
-        known = flows.get(number)
+        known = engine.flow_at(number, closed.end_ns)
         found.append(
             Contributor(
                 flow=f"{number:016x}",
@@ -252,7 +255,7 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
     listed = []
     for queue, tally in closed.ledger.queues.items():
         device, port, priority = topology.queue_name(queue)
-        peer = int(topology.port_peer[queue // PRIORITIES])
+        peer = tally.pauser
         by_device, by_port = (
             ("", "") if peer < 0 else (topology.devices[topology.ports[peer][0]], topology.ports[peer][1])
         )
@@ -277,10 +280,9 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
 def _edges(engine: Engine, closed: Closed) -> list[Edge]:
     topology = engine.topology
     merged: dict[tuple[str, str, str], int] = {}
-    for (told, egress), edge in closed.ledger.edges.items():
-        peer = int(topology.port_peer[told // PRIORITIES])
+    for (_, egress), edge in closed.ledger.edges.items():
         device, out_port, _ = topology.queue_name(egress)
-        key = (device, topology.ports[peer][1], out_port)
+        key = (device, topology.ports[edge.ingress][1], out_port)
         merged[key] = merged.get(key, 0) + edge.ppm
     total = sum(merged.values())
     edges = [Edge(*key, share_ppm=ppm * PPM // total) for key, ppm in merged.items() if total]
@@ -288,17 +290,16 @@ def _edges(engine: Engine, closed: Closed) -> list[Edge]:
 
 
 def _confidence(
-    engine: Engine, closed: Closed, reporting: set[str], shares: dict[int, int], pause_ns: int
+    engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int], pause_ns: int
 ) -> Confidence:
-    """Time * coverage * evidence * margin (CASCADES.md), with losses and guessed ends taken off the time."""
+    """Time * coverage * evidence * margin (docs/concepts.md), with losses and guessed ends taken off the time."""
     topology = engine.topology
     missing: list[str] = []
     seen, covered, one_ended = 0, 0, set()
     silent: set[str] = set()
     for queue, tally in closed.ledger.queues.items():
-        peer = int(topology.port_peer[queue // PRIORITIES])
         told = topology.queue_name(queue)[0]
-        pauser = int(topology.port_device[peer]) if peer >= 0 else -1
+        pauser = int(topology.port_device[tally.pauser]) if tally.pauser >= 0 else -1
         reports = int(engine.devices[pauser, layout.D_REPORTS]) if pauser >= 0 else 0
         is_host = pauser >= 0 and bool(topology.is_host[pauser])
         seen |= 0 if is_host else reports
@@ -307,7 +308,9 @@ def _confidence(
         elif pauser >= 0:
             silent.add(topology.devices[pauser])
         one_ended |= {
-            name for name in (told, topology.devices[pauser] if pauser >= 0 else told) if name not in reporting
+            name
+            for name in (told, topology.devices[pauser] if pauser >= 0 else told)
+            if not announced.reports(name, closed.start_ns, closed.end_ns)
         }
     time = 0.9 if one_ended else 1.0
     if one_ended:
@@ -321,7 +324,7 @@ def _confidence(
         missing.append(f"queue depth, ECN marks or bytes of {_some(silent)}")
     switch_kinds = seen.bit_count()
     host_roots = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
-    host_known = any(engine.pcie.get(host) for host in host_roots)
+    host_known = any(reading.time_ns <= closed.end_ns for host in host_roots for reading in engine.pcie.get(host, ()))
     if host_roots and not host_known:
         missing.append(f"PCIe state of {_some({topology.devices[host] for host in host_roots})}")
     # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
@@ -353,7 +356,7 @@ def _severity(engine: Engine, closed: Closed, pause_ns: int) -> tuple[str, str]:
     life_ns = max(closed.end_ns - closed.start_ns, LIFE_MIN_NS)
     worst, tally = max(
         closed.ledger.queues.items(),
-        key=lambda pair: (pair[1].pause_ns, -int(topology.port_rank[pair[0] // PRIORITIES]), -pair[0]),
+        key=lambda pair: (pair[1].pause_ns, _place(engine, pair[0])),
     )
     share = min(1.0, tally.pause_ns / life_ns)
     device, port, _ = topology.queue_name(worst)

@@ -91,6 +91,7 @@ class Outbox:
         self._failures: dict[tuple[str, str], int] = {}
         self._sampled_log = SampledLog(_log)
         self._last_error = LastError()
+        self._closed = False
         config = producer_config(settings, queue_bytes=queue_bytes, message_timeout_ms=int(hold_s * 1000))
         try:
             self._producer = Producer(config | {"error_cb": self._last_error})
@@ -159,11 +160,15 @@ class Outbox:
 
     def close(self) -> None:
         """Gives up what still waits, counted as lost; call `flush` before."""
+        if self._closed:
+            return
+        self._closed = True
         while self._held:
             self._drop_oldest()
         self._producer.purge()
         self._producer.flush(1.0)
-        self._producer.close()
+        # Without a reference its connections end; older clients have no close().
+        del self._producer
 
     def __enter__(self) -> Self:
         return self

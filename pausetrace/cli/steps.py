@@ -55,11 +55,14 @@ def run_detect(args: argparse.Namespace) -> int:
 def run_correlate(args: argparse.Namespace) -> int:
     """Works as correlate."""
     from analytics.correlate import Correlate
+    from stream.published import read_cascades
     from stream.topics import FACTS
     from stream.worker import Worker, stop_on_signals
 
     settings = kafka_settings(args)
     step = Correlate(provisional=not args.final_only)
+    step.recall(read_cascades(settings))
+    print("pausetrace: correlate: run one alone: a second one publishes everything again", file=sys.stderr)
     with stop_on_signals() as stop:
         return _work(args, Worker(settings, step, name="correlate", topics=("episode", *FACTS), stop=stop), stop)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
 
 from analytics import layout
+from analytics.announced import Announced
 from analytics.engine import Closed, Engine
 from stream import kinds
-from stream.batch import MARK_END
+from stream.batch import MARK_END, StreamKey
 from stream.facts import Device, FactStream, Flow, Link
 from stream.record import Events, empty_events
 from tests.analytics.random_runs import Run
@@ -85,14 +87,14 @@ def episode_rows(engine: Engine, run: Run) -> tuple[Events, np.ndarray]:
 def run_engine(run: Run, seed: int, steps: int) -> Outcomes:
     """What the engine makes of a run when it is given in some steps of time; `seed` shuffles what has no order."""
     random = Random(seed)
-    engine = Engine("lab")
+    engine = Engine("lab", Counter())
     known = facts(run.fabric)
     random.shuffle(known)
     known.sort(key=lambda fact: isinstance(fact, Link))
     for fact in known:
         engine.add_fact(fact)
     for flow, device in run.destinations.items():
-        engine.flows[flow] = Flow("lab", f"{flow:016x}", "somewhere", device, "", "", 17, 0, 0, 0, STREAM)
+        engine.add_flow(Flow("lab", f"{flow:016x}", "somewhere", device, "", "", 17, 0, 0, 0, STREAM), 0)
     events, ports = episode_rows(engine, run)
     order = np.array(random.sample(range(len(events)), len(events)), np.int64)
     events, ports = events[order], ports[order]
@@ -101,12 +103,14 @@ def run_engine(run: Run, seed: int, steps: int) -> Outcomes:
     def tell(closed: Closed) -> None:
         outcomes.closed.append(outcome(engine, closed))
 
-    reporting = set(engine.topology.devices)
+    announced = Announced()
+    for device in engine.topology.devices:
+        announced.up(StreamKey("lab", "collector", "e1", "pfc", device), 0, 0)
     times = [int(time_ns) for time_ns in events["time_ns"]]
     cuts = sorted(random.choices(times, k=steps - 1)) if times else []
     for cut_ns in [*cuts, MARK_END]:
         due = events["time_ns"] < cut_ns
-        engine.add_rows(events[due], ports[due], reporting, HORIZON_NS)
+        engine.add_rows(events[due], ports[due], announced, HORIZON_NS)
         events, ports = events[~due], ports[~due]
         engine.advance(cut_ns if cut_ns == MARK_END else cut_ns - HORIZON_NS, KEEP_NS, tell)
     ahead = engine.copy()

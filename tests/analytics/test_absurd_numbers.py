@@ -12,6 +12,7 @@ from analytics.detect import Detect
 from stream import messages
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import Cascade
+from stream.errors import WireError
 from stream.facts import Device, FactStream, Link, Port
 from stream.kinds import BY_CODE, INT64_MAX, KINDS, PFC_XOFF, PFC_XON, UNKNOWN
 from stream.messages import Item
@@ -108,3 +109,28 @@ def again(step: StepT, fresh: StepT) -> StepT:
     fresh.restore(state)
     assert fresh.snapshot() == state
     return fresh
+
+
+def test_names_of_thousands_of_ports_take_no_state_until_rows_use_them() -> None:
+    detect = Detect()
+    key = StreamKey("f", "s", "e", "pfc", "a")
+    for number in range(20):
+        ports = tuple(f"port {number} {index}" for index in range(4096))
+        detect.process([Batch(key, 0, number, ports, empty_events(0))])
+    assert len(detect.snapshot()) < 1000
+
+
+def test_a_stream_of_more_ports_than_a_row_can_number_is_refused_and_what_came_before_is_kept() -> None:
+    detect = Detect()
+    key = StreamKey("f", "s", "e", "pfc", "a")
+    for number in range(64):
+        ports = tuple(f"port {number} {index}" for index in range(1024))
+        events = empty_events(1024)
+        events["kind"], events["time_ns"], events["port"] = PFC_XOFF, number, range(1024)
+        batch = Batch(key, number * 1024, number, ports, events)
+        if number < 63:
+            episodes = detect.process([batch])
+            assert sum(len(episode.events) for episode in episodes if isinstance(episode, Batch)) == 1024
+        else:
+            with pytest.raises(WireError, match="more than 65535 ports"):
+                detect.process([batch])

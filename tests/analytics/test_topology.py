@@ -132,19 +132,13 @@ def test_bytes_that_came_down_to_a_leaf_do_not_go_up_again() -> None:
     assert exits(topology, "spine0", "p1") == [("spine0", "p0"), ("spine0", "p2")]
 
 
-def test_of_a_host_with_two_links_the_first_by_name_is_its_port_whatever_arrived_first() -> None:
-    links = [
-        Link("lab", "h0", "eth0", "leaf1", "d0", 100_000, 0, STREAM),
-        Link("lab", "h0", "eth1", "leaf0", "d0", 100_000, 0, STREAM),
-    ]
-    for told in (links, links[::-1]):
-        topology = Topology()
-        topology.add(Device("lab", "h0", "host", 0, STREAM))
-        for link in told:
-            topology.add(link)
-        topology.rebuild()
-        group = topology.device_group[topology.device("h0")]
-        assert topology.queue_name(int(group) * 8)[:2] == ("leaf0", "d0")
+def test_the_links_to_a_host_are_siblings() -> None:
+    fabric = leaf_spine(2, 1, 1)
+    fabric.link(("h00", "eth1"), ("leaf1", "d9"))
+    topology = topology_of(fabric, 0)
+    assert siblings(topology, "leaf0", "d0") == {("leaf0", "d0"), ("leaf1", "d9")}
+    assert topology.device_group[topology.device("h00")] == topology.port_group[topology.port("leaf1", "d9")]
+    assert topology.device_group[topology.device("leaf0")] == -1
 
 
 def test_a_speed_of_the_port_counts_where_the_link_tells_none() -> None:

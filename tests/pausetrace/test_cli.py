@@ -195,7 +195,7 @@ def test_ctrl_c_ends_with_status_130_and_no_traceback(embedded_broker: EmbeddedB
         [*COMMAND, "import", "csv", TRACE, "--pace", "60", "--bootstrap-servers", embedded_broker.bootstrap_servers],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    watch = [*COMMAND, "observe", "pfc", "--from", "earliest", "--limit", "1", "--bootstrap-servers"]
+    watch = [*COMMAND, "observe", "pcie", "--from", "earliest", "--limit", "1", "--bootstrap-servers"]
     subprocess.run([*watch, embedded_broker.bootstrap_servers], stdout=subprocess.DEVNULL, check=True, timeout=60)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)

@@ -75,13 +75,20 @@ class Fabric:
         return min((hops[device] for hops in self.distances.values() if device in hops), default=-1)
 
     def siblings(self, port: Port) -> set[Port]:
-        """The ports that share the port's load: of an uplink those of its device, of a downlink those to its peer."""
+        """The ports that share the port's load: of an uplink those of its device, of a downlink those to its peer.
+
+        The links to one host are siblings, since the host stops them all.
+        """
         group = self._sibling_key(port)
         return {port} if group is None else {other for other in self.links if self._sibling_key(other) == group}
 
     def _sibling_key(self, port: Port) -> tuple[str, str, int] | None:
         here, peer = port[0], self.links.get(port)
-        if peer is None or here in self.hosts or peer[0] in self.hosts or self.tier(here) == self.tier(peer[0]):
+        if peer is None or here in self.hosts:
+            return None
+        if peer[0] in self.hosts:
+            return ("to host", peer[0], 0)
+        if self.tier(here) == self.tier(peer[0]):
             return None
         if self.tier(peer[0]) < self.tier(here):
             return ("to", peer[0], self.tier(here))

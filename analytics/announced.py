@@ -1,0 +1,83 @@
+"""What the roster announces, in event time: when devices reported pauses themselves and how long windows may be.
+
+A roster change may be read long before or after rows of its time; what it says holds from its own time on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.batch import StreamKey
+from stream.record import MAX_TIME_NS
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+MAX_HORIZON_NS = 60_000_000_000
+"""Evidence is waited for no longer than a minute: a longer window takes effect at its end."""
+
+
+class Announced:
+    """The spans of pfc streams by device, and the longest window by the time from which it has to be reckoned with."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, dict[StreamKey, tuple[int, int]]] = {}
+        self._horizons: list[tuple[int, int]] = []
+
+    def up(self, stream: StreamKey, from_ns: int, period_ns: int) -> None:
+        """A stream that begins."""
+        if stream.topic == "pfc":
+            self._spans.setdefault(stream.device, {})[stream] = (from_ns, MAX_TIME_NS)
+        window_ns = min(period_ns, MAX_HORIZON_NS)
+        if window_ns > self.horizon_ns(from_ns):
+            insort(self._horizons, (from_ns, window_ns))
+            longest = 0
+            for entry in list(self._horizons):
+                if entry[1] <= longest:
+                    self._horizons.remove(entry)
+                longest = max(longest, entry[1])
+
+    def down(self, stream: StreamKey, at_ns: int) -> None:
+        """A stream that has ended."""
+        spans = self._spans.get(stream.device, {})
+        if stream in spans:
+            spans[stream] = (spans[stream][0], at_ns)
+
+    def reports(self, device: str, first_ns: int, last_ns: int) -> bool:
+        """Whether the device reported pauses itself at some time between two instants."""
+        return any(begin <= last_ns and first_ns <= end for begin, end in self._spans.get(device, {}).values())
+
+    def reporting(self, device: str, time_ns: Ints) -> Bools:
+        """At which of the times the device reported pauses itself."""
+        covered = np.zeros(len(time_ns), np.bool_)
+        for begin, end in self._spans.get(device, {}).values():
+            covered |= (begin <= time_ns) & (time_ns <= end)
+        return covered
+
+    def horizon_ns(self, time_ns: int) -> int:
+        """Longest window announced up to this time: how long evidence of an instant may take to arrive."""
+        place = bisect_right(self._horizons, time_ns, key=lambda entry: entry[0])
+        return self._horizons[place - 1][1] if place else 0
+
+    def changes(self, after_ns: int, before_ns: int) -> list[int]:
+        """Times between two others from which longer windows have to be reckoned with."""
+        return [from_ns for from_ns, _ in self._horizons if after_ns < from_ns < before_ns]
+
+    def state(self) -> list[Any]:
+        """Plain lists for a snapshot."""
+        spans = [[list(stream), *span] for streams in self._spans.values() for stream, span in streams.items()]
+        return [spans, [list(entry) for entry in self._horizons]]
+
+    @classmethod
+    def of_state(cls, state: list[Any]) -> Announced:
+        """Continues from `state()`."""
+        announced = cls()
+        for key, begin, end in state[0]:
+            stream = StreamKey(*key)
+            announced._spans.setdefault(stream.device, {})[stream] = (begin, end)
+        announced._horizons = [(from_ns, window_ns) for from_ns, window_ns in state[1]]
+        return announced

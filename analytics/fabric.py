@@ -1,0 +1,142 @@
+"""What correlate holds of one fabric: its streams, what waits to be settled and what was said; and a snapshot of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from analytics.announced import Announced
+from analytics.detect import episode_stream
+from analytics.engine import Engine
+from analytics.topology import Ints
+from stream import messages
+from stream.batch import MARK_END, Batch, StreamKey
+from stream.cascade import Cascade
+from stream.facts import Device, Fact, Link
+from stream.record import EVENT, Events
+from stream.roster import RosterChange, SourceUp
+from stream.topics import FACTS, RAW
+
+
+@dataclass(slots=True)
+class Stream:
+    """A stream of the roster: where it stands and, after SOURCE_DOWN, the sequence number of its last row."""
+
+    mark_ns: int = -1
+    next_seq: int = 0
+    last_seq: int | None = None
+
+    def complete(self) -> bool:
+        """Whether nothing is to be waited for any more."""
+        return self.mark_ns == MARK_END or (self.last_seq is not None and self.next_seq > self.last_seq)
+
+
+@dataclass(slots=True)
+class Provisional:
+    """A cascade as last published before it was final, and the told queue with which it began (-1 = not known here)."""
+
+    said: Cascade
+    first_queue: int
+
+
+def input_stream(key: StreamKey) -> StreamKey | None:
+    """The stream that correlate reads because of a stream of the roster, None if it reads none."""
+    if key.topic in RAW:
+        return episode_stream(key)
+    return key if key.topic in FACTS else None
+
+
+@dataclass(slots=True)
+class Fabric:
+    """One fabric in one life: from the first stream's SOURCE_UP until the roster has none left."""
+
+    engine: Engine
+    announced: Announced = field(default_factory=Announced)
+    up: set[StreamKey] = field(default_factory=set)
+    """Streams that the roster has up at its latest change that was read, whatever of their rows has been."""
+    over: bool = False
+    """Whether the roster has had no stream left: this life ends when all its rows have been read."""
+    later: list[RosterChange] = field(default_factory=list)
+    """Changes of the lives after this one, in order."""
+    later_streams: set[StreamKey] = field(default_factory=set)
+    streams: dict[StreamKey, Stream] = field(default_factory=dict)
+    """Episode and fact streams that the roster names and that are not complete."""
+    ended: dict[StreamKey, int] = field(default_factory=dict)
+    """Next sequence number of streams that are complete, so that rows read again are known as duplicates."""
+    unannounced: dict[StreamKey, list[Batch | Fact]] = field(default_factory=dict)
+    """Items of streams that the roster does not name yet."""
+    settled_ns: int = 0
+    newest_ns: int = 0
+    waiting: list[tuple[Events, Ints]] = field(default_factory=list)
+    facts: list[tuple[int, Device | Link]] = field(default_factory=list)
+    """Facts by the time from which they hold."""
+    provisional: dict[str, Provisional] = field(default_factory=dict)
+    finals: set[str] = field(default_factory=set)
+    """Ids that were final before this process began: no revision may follow them."""
+    changed: bool = False
+
+    def postpone(self, change: RosterChange) -> None:
+        """Keeps a change for the lives after this one."""
+        self.later.append(change)
+        if isinstance(change, SourceUp):
+            self.later_streams |= {stream for key in change.stream_keys() if (stream := input_stream(key))}
+
+    def rows(self) -> tuple[Events, Ints]:
+        """The rows that wait, and the port of each."""
+        if not self.waiting:
+            return np.zeros(0, EVENT), np.zeros(0, np.int64)
+        return (
+            np.concatenate([events for events, _ in self.waiting]),
+            np.concatenate([ports for _, ports in self.waiting]),
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Plain structures and arrays for a snapshot."""
+        events, ports = self.rows()
+        return {
+            "fabric": self.engine.fabric,
+            "engine": self.engine.state(),
+            "announced": self.announced.state(),
+            "up": [list(key) for key in sorted(self.up)],
+            "over": self.over,
+            "later": [list(messages.encode(change)) for change in self.later],
+            "streams": [[list(key), s.mark_ns, s.next_seq, s.last_seq] for key, s in self.streams.items()],
+            "ended": [[list(key), next_seq] for key, next_seq in self.ended.items()],
+            "unannounced": [[list(key), [list(messages.encode(item)) for item in items]]
+                            for key, items in self.unannounced.items()],
+            "times": [self.settled_ns, self.newest_ns],
+            "waiting": [events.view(np.uint8), ports],
+            "facts": [[from_ns, *messages.encode(fact)] for from_ns, fact in self.facts],
+            "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in self.provisional.values()],
+            "changed": self.changed,
+        }  # fmt: skip
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any], counters: Counter[str]) -> Fabric:
+        """Continues from `state()`."""
+        fabric = cls(Engine(state["fabric"], counters), Announced.of_state(state["announced"]))
+        fabric.engine.load(state["engine"])
+        fabric.up = {StreamKey(*key) for key in state["up"]}
+        fabric.over = state["over"]
+        for message in state["later"]:
+            fabric.postpone(cast("RosterChange", messages.decode(*message)))
+        fabric.streams = {StreamKey(*key): Stream(*rest) for key, *rest in state["streams"]}
+        fabric.ended = {StreamKey(*key): next_seq for key, next_seq in state["ended"]}
+        fabric.unannounced = {
+            StreamKey(*key): [cast("Batch | Fact", messages.decode(*message)) for message in items]
+            for key, items in state["unannounced"]
+        }
+        fabric.settled_ns, fabric.newest_ns = state["times"]
+        events, ports = state["waiting"]
+        fabric.waiting = [(events.view(EVENT), ports)] if len(ports) else []
+        fabric.facts = [
+            (from_ns, cast("Device | Link", messages.decode(*message))) for from_ns, *message in state["facts"]
+        ]
+        for message, first_queue in state["provisional"]:
+            said = cast(Cascade, messages.decode(*message))
+            fabric.provisional[said.id] = Provisional(said, first_queue)
+        fabric.changed = state["changed"]
+        return fabric

@@ -1,0 +1,133 @@
+"""Every rule of the classes fires where it should and, by one number less, does not."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from analytics import classes
+from analytics.classes import RootFacts, Sibling, classify
+from stream import kinds
+
+WHOLE = ((kinds.PCIE_WIDTH, 16, 16),)
+NARROW = ((kinds.PCIE_WIDTH, 8, 16),)
+
+HOST = RootFacts(
+    kind="host", device="h0", port="", speed_mbps=100_000, faces_host="h0", pcie=WHOLE, stopped_ns=0,
+    stopped_span_ns=0, sent_ratio=0.0, ingress_ports=0, sources=0, max_mbps=0, queued_windows=0, siblings=(),
+    active_ns=0,
+)  # fmt: skip
+STORM = dataclasses.replace(HOST, stopped_ns=900_000, stopped_span_ns=1_000_000, sent_ratio=0.1)
+EGRESS = dataclasses.replace(HOST, kind="egress", device="leaf0", port="d0", pcie=(), sent_ratio=None)
+INCAST = dataclasses.replace(EGRESS, ingress_ports=2, sources=3, queued_windows=1, max_mbps=80_000)
+UPLINK = dataclasses.replace(EGRESS, port="u0", faces_host="")
+DEGRADED = dataclasses.replace(UPLINK, queued_windows=3, max_mbps=79_999)
+
+
+def collision(*sent_bytes: int, speed_mbps: int = 100_000) -> RootFacts:
+    """An uplink and its siblings; 12,500,000 bytes in 1 ms are 100 Gb/s."""
+    siblings = tuple(Sibling(f"leaf0:u{i}", speed_mbps, sent) for i, sent in enumerate(sent_bytes))
+    return dataclasses.replace(UPLINK, siblings=siblings, active_ns=1_000_000)
+
+
+COLLISION = collision(10_000_000, 2_000_000, 2_000_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "root"),
+    [
+        ("nic_pfc_storm", STORM),
+        ("slow_receiver_pcie", dataclasses.replace(HOST, pcie=NARROW)),
+        ("incast", INCAST),
+        ("link_degraded", DEGRADED),
+        ("ecmp_collision", COLLISION),
+    ],
+)
+def test_a_rule_fires_at_its_bounds(name: str, root: RootFacts) -> None:
+    found, evidence = classify(root)
+    assert found == name
+    assert evidence
+    assert all(evidence)
+
+
+@pytest.mark.parametrize(
+    ("root", "changes"),
+    [
+        (STORM, {"stopped_ns": 899_999}),
+        (STORM, {"stopped_ns": 199_999, "stopped_span_ns": 199_999}),
+        (STORM, {"sent_ratio": 0.1001}),
+        (STORM, {"kind": "egress"}),
+        (HOST, {"pcie": ((kinds.PCIE_WIDTH, 16, 16), (kinds.PCIE_SPEED, 32_000, 32_000))}),
+        (HOST, {"pcie": ((kinds.PCIE_WIDTH, kinds.UNKNOWN, 16),)}),
+        (HOST, {"pcie": ()}),
+        (INCAST, {"ingress_ports": 1}),
+        (INCAST, {"sources": 2}),
+        (INCAST, {"max_mbps": 79_999}),
+        (INCAST, {"faces_host": ""}),
+        (DEGRADED, {"queued_windows": 2}),
+        (DEGRADED, {"max_mbps": 80_000}),
+        (DEGRADED, {"speed_mbps": 0}),
+        (DEGRADED, {"faces_host": "h0"}),
+        (COLLISION, {"faces_host": "h0"}),
+        (COLLISION, {"active_ns": 0}),
+        (COLLISION, {"siblings": COLLISION.siblings[:1]}),
+        (COLLISION, {"siblings": COLLISION.siblings[1:]}),
+    ],
+)
+def test_a_rule_does_not_fire_beyond_its_bounds(root: RootFacts, changes: dict[str, object]) -> None:
+    found, _ = classify(dataclasses.replace(root, **changes))  # type: ignore[arg-type]  # of many types
+    assert found == classes.UNCLASSIFIED
+
+
+@pytest.mark.parametrize(
+    ("root", "fires"),
+    [
+        # 1.5 times the mean of 4 siblings, and just above it
+        (collision(6_000_000, 4_000_000, 3_000_000, 3_000_000), False),
+        (collision(6_000_100, 4_000_000, 3_000_000, 3_000_000), True),
+        # a mean of .7 of the line rate, and just below it
+        (collision(20_000_000, 6_000_000, 5_000_000, 4_000_000), False),
+        (collision(20_000_000, 6_000_000, 5_000_000, 3_999_000), True),
+        # the fullest one is another
+        (collision(2_000_000, 10_000_000, 2_000_000), False),
+        # without a speed nothing can be said of a sibling
+        (collision(10_000_000, 2_000_000, 2_000_000, speed_mbps=0), False),
+    ],
+)
+def test_a_collision_is_a_root_that_sends_more_than_its_share_while_its_siblings_have_room(
+    root: RootFacts, fires: bool
+) -> None:
+    assert (classes.ecmp_collision(root) is not None) is fires
+
+
+def test_a_host_that_stops_all_the_time_behind_a_narrow_link_is_slow_and_no_storm() -> None:
+    found, evidence = classify(dataclasses.replace(STORM, pcie=NARROW))
+    assert found == "slow_receiver_pcie"
+    assert evidence == ("PCIe width of h0 is 8 of 16 lanes",)
+
+
+def test_a_storm_says_when_the_pcie_link_is_not_reported() -> None:
+    assert "its PCIe link is not reported" in classify(dataclasses.replace(STORM, pcie=()))[1]
+    assert "its PCIe link is whole" in classify(STORM)[1]
+
+
+def test_a_storm_needs_no_byte_counts() -> None:
+    assert classify(dataclasses.replace(STORM, sent_ratio=None))[0] == "nic_pfc_storm"
+
+
+def test_every_narrow_measure_is_told() -> None:
+    narrow = ((kinds.PCIE_WIDTH, 0, 16), (kinds.PCIE_SPEED, 16_000, 32_000), (kinds.PCIE_RATE, 100_000, 100_000))
+    _, evidence = classify(dataclasses.replace(HOST, pcie=narrow))
+    assert evidence == ("PCIe width of h0 is 0 of 16 lanes", "PCIe speed of h0 is 16000 of 32000 MT/s")
+
+
+def test_an_incast_is_seen_without_flows_and_without_bytes() -> None:
+    assert classify(dataclasses.replace(INCAST, sources=0))[0] == "incast"
+    assert classify(dataclasses.replace(INCAST, queued_windows=0, max_mbps=0))[0] == "incast"
+
+
+def test_what_no_rule_fits_is_unclassified_with_a_reason() -> None:
+    found, evidence = classify(UPLINK)
+    assert found == "unclassified"
+    assert evidence == ("no rule fits what is known of this root",)
