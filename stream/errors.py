@@ -47,3 +47,7 @@ class WireError(PausetraceError):
 
 class TraceError(PausetraceError):
     """A trace folder is incomplete or a file in it is malformed; the message has file and line."""
+
+
+class CaptureError(PausetraceError):
+    """A capture is damaged, unfinished or cannot be written; the message names the file or the offsets."""
