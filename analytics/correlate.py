@@ -23,6 +23,7 @@ from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import FINAL, Cascade
 from stream.facts import Device, Fact, Flow, Link, fact_stream
 from stream.messages import Item
+from stream.progress import Settled
 from stream.record import Events
 from stream.roster import RosterChange, SourceDown, SourceUp
 from stream.topics import FACTS
@@ -68,6 +69,10 @@ class Correlate:
                 out += self._provisional_revisions(fabric)
         return out
 
+    def settled(self) -> dict[str, Settled]:
+        """By fabric: how far its cascades are final, and how many streams that waits for."""
+        return {name: Settled(fabric.settled_ns, len(fabric.streams)) for name, fabric in self._fabrics.items()}
+
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
         return snapshot.pack("correlate", VERSION, [fabric.state() for fabric in self._fabrics.values()])
@@ -84,11 +89,11 @@ class Correlate:
         """
         for said in published:
             fabric = self._fabric(said.fabric)
-            fabric.provisional.pop(said.id, None)
+            before = fabric.provisional.pop(said.id, None)
             if said.revision == FINAL:
                 fabric.finals.add(said.id)
             elif said.merged_into is None and said.pauses and said.id not in fabric.finals:
-                fabric.provisional[said.id] = Provisional(said, first_queue=-1)
+                fabric.provisional[said.id] = Provisional(said, before.first_queue if before is not None else -1)
 
     def _fabric(self, name: str) -> Fabric:
         fabric = self._fabrics.get(name)

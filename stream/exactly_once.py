@@ -11,13 +11,15 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from stream.election import Election
 from stream.isolation import CountingStep
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
 from stream.messages import Item
 from stream.outlets import ByStream, StreamStep, WholeState
+from stream.progress import Status
 from stream.topics import FACTS, RAW
 from stream.transactions import TransactionLost
 from stream.worker import Worker, to_stderr
@@ -43,6 +45,7 @@ class Runner:
         stop: threading.Event | None = None,
         say: Callable[[str], None] = to_stderr,
         on_outputs: Callable[[Sequence[Item]], None] | None = None,
+        on_status: Callable[[Status | None], None] | None = None,
         deadline_s: float = CONNECT_DEADLINE_S,
     ) -> None:
         self.stop = stop or threading.Event()
@@ -51,6 +54,7 @@ class Runner:
         self._instance = instance
         self._say = say
         self._on_outputs = on_outputs
+        self._on_status = on_status
         self._deadline_s = deadline_s
         self._worker: Worker | None = None
 
@@ -105,7 +109,7 @@ class Runner:
             return Worker(
                 self._settings, step, name=name, topics=topics, group=group,
                 instance=self._instance if group else "", outlet=outlet, stop=self.stop, say=self._say,
-                on_outputs=self._on_outputs, deadline_s=self._deadline_s,
+                on_outputs=self._on_outputs, on_status=self._tell, deadline_s=self._deadline_s,
             )  # fmt: skip
         except BaseException:
             outlet.close()
@@ -135,3 +139,9 @@ class Runner:
             yield worker
         finally:
             worker.close()
+            if self._on_status is not None:
+                self._on_status(None)
+
+    def _tell(self, status: Status) -> None:
+        if self._on_status is not None:
+            self._on_status(replace(status, counters={"restarts": self.restarts, **status.counters}))

@@ -230,6 +230,16 @@ class Subscriber:
         """Offset after the last message consumed, of every partition read of which that is known."""
         return {p: offset for p in self._assigned if (offset := self._tracker.next_offset(p)) is not None}
 
+    def lag(self) -> dict[PartitionId, int]:
+        """Messages not read yet in each partition as of its last fetch, which asks nobody; unknown ones are left out."""
+        lag = {}
+        for partition in self._assigned:
+            low, high = self._consumer.get_watermark_offsets(self._kafka_partition(partition), cached=True)
+            position = self._tracker.next_offset(partition)
+            if high >= 0:
+                lag[partition] = max(0, high - (max(low, 0) if position is None else position))
+        return lag
+
     def kafka_positions(self) -> list[TopicPartition]:
         """The same in the client's own terms, for a transaction."""
         return [self._kafka_partition(partition, offset) for partition, offset in sorted(self.positions().items())]

@@ -26,6 +26,7 @@ from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
 from stream.messages import Item, encode
 from stream.offset_gaps import PartitionId
 from stream.outlets import AtLeastOnce, ByStream, Outlet
+from stream.progress import Progress, Status
 from stream.roster import SourceUp
 from stream.sampled_log import SampledLog
 from stream.subscriber import WAIT_S, Received, Subscriber
@@ -36,6 +37,8 @@ MAX_MESSAGES = 500
 ROSTER_DEADLINE_S = 60.0
 _QUERY_S = 2.0
 SILENCE_S = 5.0
+STATUS_INTERVAL_S = 1.0
+"""Between two reports of the status: less than any scraper's interval."""
 
 
 @runtime_checkable
@@ -73,6 +76,7 @@ class Worker:
         say: Callable[[str], None] = to_stderr,
         clock_ns: Callable[[], int] = time.time_ns,
         on_outputs: Callable[[Sequence[Item]], None] | None = None,
+        on_status: Callable[[Status], None] | None = None,
         deadline_s: float = CONNECT_DEADLINE_S,
         silence_s: float = SILENCE_S,
     ) -> None:
@@ -80,6 +84,9 @@ class Worker:
         self._name = name
         self._say = say
         self._on_outputs = on_outputs
+        self._on_status = on_status
+        self._status_told_s = -STATUS_INTERVAL_S
+        self._progress = Progress()
         self._guard = IsolatedStep(step)
         self._announced: set[StreamKey] = set()
         self._place_of: dict[StreamKey, PartitionId] = {}
@@ -117,6 +124,12 @@ class Worker:
             **{f"step_{name}": count for name, count in self._guard.step.counters.items()},
         }
 
+    @property
+    def status(self) -> Status:
+        """Where the worker stands now; for the worker's own thread."""
+        lag = {**self._data.lag(), **self._control.lag()}
+        return Status(time.time(), self.counters, lag, self._progress.fabrics(self._guard.step))
+
     def run(
         self,
         *,
@@ -124,7 +137,7 @@ class Worker:
         deadline_s: float | None = None,
         go_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Works until `stop` is set or `go_on` says no or, if wanted, until what is published by now has been processed.
+        """Works until `stop` is set, `go_on` says no or, if wanted, what is published by now has been processed.
 
         Raises BrokerError if outputs cannot be delivered, or if the worker has not caught up by the deadline; without
         `until_caught_up` the deadline just ends it.
@@ -162,6 +175,7 @@ class Worker:
         self._report_gaps()
         self._process(told + read)
         self._outlet.end_turn((self._data, self._control), self._place_of)
+        self._tell_status()
         return bool(received or told)
 
     def _decode(self, received: Sequence[Received]) -> list[tuple[Received, Item]]:
@@ -207,6 +221,7 @@ class Worker:
         # A stream that was not announced by now never will be: the step counts it, and we do not ask again.
         self._announced.update(_announced_as(s) for _, item in read if (s := _stream_of(item)) is not None)
         self._counters["items"] += len(read)
+        self._progress.took(item for _, item in read)
         outputs, bad = self._guard.process([item for _, item in read])
         for position, error in bad:
             self._counters["poisoned"] += 1
@@ -223,6 +238,12 @@ class Worker:
             self._counters["outputs"] += 1
         if outputs and self._on_outputs is not None:
             self._on_outputs(outputs)
+
+    def _tell_status(self) -> None:
+        now_s = time.monotonic()
+        if self._on_status is not None and now_s - self._status_told_s >= STATUS_INTERVAL_S:
+            self._status_told_s = now_s
+            self._on_status(self.status)
 
     def _starts(self, partitions: list[PartitionId]) -> Mapping[PartitionId, int]:
         starts = self._outlet.starts(partitions)
