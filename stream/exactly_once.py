@@ -30,6 +30,9 @@ FIRST_LOOK_S = 5.0
 """A group's first assignment takes a moment; only after this is it fair to say that another candidate is active."""
 
 
+StepT = TypeVar("StepT", bound=CountingStep)
+
+
 class DetectStep(CountingStep, StreamStep, Protocol):
     """What detect must be able to do."""
 
@@ -75,14 +78,23 @@ class Runner:
 
         self._run(build, until_caught_up, lambda: True)
 
-    def correlate(self, make_step: Callable[[], CountingStep], *, until_caught_up: bool = False) -> None:
-        """Runs correlate: one is active, others in the group stand by until it is gone."""
+    def correlate(
+        self,
+        make_step: Callable[[], StepT],
+        recall: Callable[[StepT], None] = lambda _step: None,
+        *,
+        until_caught_up: bool = False,
+    ) -> None:
+        """Runs correlate: one is active, others in the group stand by until it is gone.
+
+        `recall` tells a step, once it has been restored, what has been published since.
+        """
 
         def build() -> Worker:
             step = make_step()
-            return self._make(
-                step, WholeState(self._settings, step, self._deadline_s), "correlate", ("episode", *FACTS)
-            )
+            outlet = WholeState(self._settings, step, self._deadline_s)
+            recall(step)
+            return self._make(step, outlet, "correlate", ("episode", *FACTS))
 
         with Election(self._settings, "correlate", instance=self._instance, deadline_s=self._deadline_s) as election:
             told = False

@@ -229,6 +229,7 @@ class WholeState:
         self._messages: list[Encoded] = []
         self._number, self._chunks = 0, 0
         self._positions: dict[PartitionId, int] = {}
+        self._reached: dict[PartitionId, int] = {}
         self._last_s = self._cost_s = 0.0
         found = read_snapshots(settings, self.KEY).get(self.KEY)
         if found is not None:
@@ -262,15 +263,17 @@ class WholeState:
         self._outbox.poll()
         if failure := self._outbox.take_failure():
             raise failure
+        self._reached = {partition: offset for reader in readers for partition, offset in reader.positions().items()}
         now_s = self._monotonic_s()
         least_s = SNAPSHOT_COST_RATIO * self._cost_s
         if not self._messages:
             least_s = max(least_s, SNAPSHOT_INTERVAL_S)
         if now_s - self._last_s >= least_s:
-            self._commit({partition: offset for reader in readers for partition, offset in reader.positions().items()})
+            self._commit(self._reached)
 
     def finish(self) -> None:
-        """Delivers what was sent at once; what is not committed will be made again."""
+        """Delivers what was sent at once, and commits."""
+        self._commit(self._reached)
         self._outbox.flush(FLUSH_DEADLINE_S)
         if failure := self._outbox.take_failure():
             raise failure
@@ -281,7 +284,7 @@ class WholeState:
         self._outbox.close()
 
     def _commit(self, positions: dict[PartitionId, int]) -> None:
-        if not self._messages and positions == self._positions:
+        if not self._messages and positions.items() <= self._positions.items():
             return
         begun_s = self._monotonic_s()
         self._number += 1
