@@ -88,7 +88,8 @@ class Progress:
             for fabric, at in step.settled().items():
                 name = self._shown(fabric)
                 up[name] += at.streams_up
-                settled[name] = min(at.settled_ns, settled.get(name, at.settled_ns))
+                if at.settled_ns != MARK_END:  # nothing is left to wait for
+                    settled[name] = min(at.settled_ns, settled.get(name, at.settled_ns))
         marks = self._newest_mark_ns
         return {name: FabricProgress(marks.get(name, 0), settled.get(name, 0), up[name]) for name in {**marks, **up}}
 
