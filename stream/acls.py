@@ -88,8 +88,9 @@ ROLES: dict[str, Role] = {
         "step 2: pause intervals to cascades",
         (
             _Right(("Read",), TOPIC, ("episode", *FACTS)),
-            _Right(("Read", "Write"), TOPIC, ("control", "state")),
-            _Right(("Write",), TOPIC, ("cascade", "health", "deadletter")),
+            # It reads what it has published itself, so that a restart withdraws what is not so any more.
+            _Right(("Read", "Write"), TOPIC, ("cascade", "control", "state")),
+            _Right(("Write",), TOPIC, ("health", "deadletter")),
             _Right(("Read",), GROUP, ("correlate",)),
             _Right(("Write",), TRANSACTIONAL_ID, ("correlate",)),
         ),

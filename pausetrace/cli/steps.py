@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 
 from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings
@@ -10,12 +11,15 @@ from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pausetrace.cli.options import Verbs
     from stream.exactly_once import Runner
     from stream.kafka_settings import KafkaSettings
+    from stream.progress import Status
     from stream.worker import Worker
+
+    OnStatus = Callable[[Status | None], None] | None
 
 EXACTLY_ONCE = (
     "Exactly once on a real Kafka: results, state and offsets are committed together, and a restarted process goes on\n"
@@ -45,6 +49,13 @@ def register(verbs: Verbs) -> None:
             "--instance", default="", metavar="NAME",
             help="a name that this process alone has: after a restart it goes on at once instead of after 6 s",
         )  # fmt: skip
+        parser.add_argument(
+            "--metrics-port", metavar="N", type=int, help="serve /metrics for a Prometheus on this port (0: any)"
+        )
+        parser.add_argument(
+            "--metrics-host", metavar="HOST", default="127.0.0.1",
+            help="and at this address, without any protection (default: 127.0.0.1; 0.0.0.0 is everywhere)",
+        )  # fmt: skip
         parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
         add_kafka_options(parser)
 
@@ -57,10 +68,11 @@ def run_detect(args: argparse.Namespace) -> int:
     from stream.worker import Worker, stop_on_signals
 
     settings = kafka_settings(args)
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, _metrics(args) as tell:
         if connect(settings).embedded:
-            return _work(args, Worker(settings, Detect(), name="detect", topics=RAW, group="detect", stop=stop), stop)
-        runner = _runner(args, settings, stop)
+            worker = Worker(settings, Detect(), name="detect", topics=RAW, group="detect", stop=stop, on_status=tell)
+            return _work(args, worker, stop)
+        runner = _runner(args, settings, stop, tell)
         return _run(args, runner, lambda: runner.detect(Detect, until_caught_up=args.no_follow), stop)
 
 
@@ -80,20 +92,39 @@ def run_correlate(args: argparse.Namespace) -> int:
     def recall(step: Correlate) -> None:
         step.recall(read_cascades(settings))
 
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, _metrics(args) as tell:
         if connect(settings).embedded:
             step = make()
             recall(step)
             print("pausetrace: correlate: run one alone: a second one publishes everything again", file=sys.stderr)
-            return _work(args, Worker(settings, step, name="correlate", topics=("episode", *FACTS), stop=stop), stop)
-        runner = _runner(args, settings, stop)
+            topics = ("episode", *FACTS)
+            worker = Worker(settings, step, name="correlate", topics=topics, stop=stop, on_status=tell)
+            return _work(args, worker, stop)
+        runner = _runner(args, settings, stop, tell)
         return _run(args, runner, lambda: runner.correlate(make, recall, until_caught_up=args.no_follow), stop)
 
 
-def _runner(args: argparse.Namespace, settings: KafkaSettings, stop: threading.Event) -> Runner:
+def _runner(args: argparse.Namespace, settings: KafkaSettings, stop: threading.Event, tell: OnStatus) -> Runner:
     from stream.exactly_once import Runner
 
-    return Runner(settings, instance=args.instance, stop=stop)
+    return Runner(settings, instance=args.instance, stop=stop, on_status=tell)
+
+
+@contextlib.contextmanager
+def _metrics(args: argparse.Namespace) -> Iterator[OnStatus]:
+    """Serves /metrics for as long as the block, if that is wanted; the value takes the worker's status."""
+    if args.metrics_port is None:
+        yield None
+        return
+    from importlib.metadata import version
+
+    from stream.metrics import Exporter
+    from stream.metrics_server import MetricsServer
+
+    exporter = Exporter(args.verb, version("pausetrace"))
+    with MetricsServer(exporter, args.metrics_port, args.metrics_host) as server:
+        print(f"pausetrace: {args.verb}: metrics at {server.url}", file=sys.stderr, flush=True)
+        yield exporter.take
 
 
 def _run(args: argparse.Namespace, runner: Runner, work: Callable[[], None], stop: threading.Event) -> int:
