@@ -73,6 +73,12 @@ COUNTERS: dict[str, str] = {
 # fmt: on
 """What each counter of a worker means; one that is missing here is served all the same."""
 
+FROM_THE_START = (
+    "dead_letters", "missing_offsets", "step_lost_rows", "step_late_rows", "outbox_dropped_queue_full",
+    "outbox_delivery_errors",
+)  # fmt: skip
+"""Served as 0 before anything was counted: Prometheus sees no increase in a counter that begins with its first loss."""
+
 
 class Exporter(Collector):
     """Holds the last status of a step's worker; `take` may be called by one thread while others render."""
@@ -113,7 +119,7 @@ class Exporter(Collector):
         if status is None:
             return
         yield self._gauge("turn_timestamp_seconds", "When the worker last finished a turn.", status.time_s)
-        for name, count in status.counters.items():
+        for name, count in {**dict.fromkeys(FROM_THE_START, 0), **status.counters}.items():
             meaning = COUNTERS.get(name, f"Counter {name} of the worker.")
             counter = CounterMetricFamily(f"pausetrace_{name}", meaning, labels=["step"])
             counter.add_metric([self._step], count)

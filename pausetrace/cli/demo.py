@@ -5,15 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings
+from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings, terminated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
-
     from pausetrace.cli.options import Verbs
-
-EXIT_TERMINATED = 143
 
 
 def register(verbs: Verbs) -> None:
@@ -45,14 +41,10 @@ def run(args: argparse.Namespace) -> int:
     settings = None
     if args.bootstrap_servers:
         settings = kafka_settings(args) if args.prefix else with_demo_prefix(kafka_settings(args))
-    signal.signal(signal.SIGTERM, _terminated)
+    # The broker and the child processes end before this one.
+    signal.signal(signal.SIGTERM, terminated)
     console = make_console(sys.stdout)
     with LiveShow(console) if console.is_terminal else PlainShow() as show:
         finals = run_demo(settings, Path(args.trace) if args.trace else DEMO_TRACE, args.seconds, show)
     print_report(finals, console, pictures=1)
     return 0
-
-
-def _terminated(_signal: int, _frame: FrameType | None) -> None:
-    # Unwinds everything, so that the broker and the child processes end before this one.
-    raise SystemExit(EXIT_TERMINATED)

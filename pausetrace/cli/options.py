@@ -11,12 +11,22 @@ from collections.abc import Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
+
     from pausetrace.config import Loaded
     from stream.kafka_settings import KafkaSettings
 
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
 Run = Callable[[argparse.Namespace], int]
+
+
+EXIT_TERMINATED = 143
+
+
+def terminated(_signal: int, _frame: FrameType | None) -> None:
+    """What SIGTERM does in a verb that has something to put in order before it ends: it unwinds everything."""
+    raise SystemExit(EXIT_TERMINATED)
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_group, add_kafka_options, add_output_option, add_verb, kafka_settings
+from pausetrace.cli.options import add_group, add_kafka_options, add_output_option, add_verb, kafka_settings, terminated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def register(verbs: Verbs) -> None:
     )  # fmt: skip
     csv.add_argument("--fabric", metavar="NAME", help="the fabric's name (default: the folder's)")
     csv.add_argument("--pace", metavar="SECONDS", type=float, default=0.0, help="spread it over so many seconds")
+    csv.add_argument("--every", metavar="SECONDS", type=float, help="publish it again and again, so often")
     csv.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
     add_kafka_options(csv)
 
@@ -101,7 +102,8 @@ def run_evaluate(args: argparse.Namespace) -> int:
 
 
 def run_import_csv(args: argparse.Namespace) -> int:
-    """Publishes one folder."""
+    """Publishes one folder, once or again and again."""
+    import signal
     import time
     from pathlib import Path
 
@@ -112,12 +114,18 @@ def run_import_csv(args: argparse.Namespace) -> int:
 
     if not 0 <= args.pace < float("inf"):
         raise ConfigError(f"--pace {args.pace:g} is no number of seconds", "leave it out to publish at full speed")
+    if args.every is not None and (args.time != "now" or not 1 <= args.every < float("inf")):
+        raise ConfigError(
+            f"--every {args.every:g} --time {args.time} does not go", "give --every a second or more, and no --time"
+        )
     settings = kafka_settings(args)
     trace = read_trace(Path(args.path), _without(args.without))
     for note in trace.notes:
         print(f"pausetrace: note: {note}", file=sys.stderr)
+    # However it ends, the roster is told that its streams have.
+    signal.signal(signal.SIGTERM, terminated)
     if args.time == "now":
-        start_ns = time.time_ns()
+        start_ns = None
     elif args.time == "keep":
         start_ns = 0
     else:
@@ -127,13 +135,18 @@ def run_import_csv(args: argparse.Namespace) -> int:
             raise ConfigError(
                 f"--time {args.time}: {err}", "give now, keep or a time like 2026-11-30T22:10:00Z"
             ) from err
-    done = import_trace(trace, settings, args.fabric or trace.name, start_ns, args.pace)
-    print(
-        f"pausetrace: published {done.rows:,} rows and {done.facts:,} facts of {done.streams:,} streams, "
-        f"fabric {done.fabric}, epoch {done.epoch}",
-        file=sys.stderr,
-    )
-    return 0
+    while True:
+        begun_s = time.monotonic()
+        from_ns = time.time_ns() if start_ns is None else start_ns
+        done = import_trace(trace, settings, args.fabric or trace.name, from_ns, args.pace)
+        print(
+            f"pausetrace: published {done.rows:,} rows and {done.facts:,} facts of {done.streams:,} streams, "
+            f"fabric {done.fabric}, epoch {done.epoch}",
+            file=sys.stderr,
+        )
+        if args.every is None:
+            return 0
+        time.sleep(max(0.0, begun_s + args.every - time.monotonic()))
 
 
 def _without(text: str) -> frozenset[str]:

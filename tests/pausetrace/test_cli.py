@@ -102,6 +102,11 @@ WRONG = {
     "nothing to show": (["observe", "pfc", "--limit", "0"], 2, "give a number from 1"),
     "no time": (["import", "csv", TRACE, "--time", "yesterday"], 2, "give now, keep or a time like"),
     "a pace that is none": (["import", "csv", TRACE, "--pace", "-1"], 2, "publish at full speed"),
+    "a trace of the past again and again": (
+        ["import", "csv", TRACE, "--time", "keep", "--every", "60"],
+        2,
+        "give --every a second or more, and no --time",
+    ),
     "no partitions": (["topics", "create", "--partitions", "0"], 2, "is not a number from 1"),
     "a principal without a type": (
         ["topics", "acls", "--role", "viewer", "--principal", "ann"],
@@ -190,22 +195,40 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_with_status_130_and_no_traceback(embedded_broker: EmbeddedBroker) -> None:
+@pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_import_that_is_stopped_tells_the_roster_and_has_no_traceback(
+    ending: signal.Signals, status: int, embedded_broker: EmbeddedBroker
+) -> None:
     process = subprocess.Popen(
         [*COMMAND, "import", "csv", TRACE, "--pace", "60", "--bootstrap-servers", embedded_broker.bootstrap_servers],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     watch = [*COMMAND, "observe", "pcie", "--from", "earliest", "--limit", "1", "--bootstrap-servers"]
     subprocess.run([*watch, embedded_broker.bootstrap_servers], stdout=subprocess.DEVNULL, check=True, timeout=60)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(ending)
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, out, err) == (130, "", "")
+    assert (process.returncode, out, err) == (status, "", "")
     told = subprocess.run(
         [*COMMAND, "observe", "control", "--from", "earliest", "--no-follow", "--bootstrap-servers",
          embedded_broker.bootstrap_servers],
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert json.loads(told.stdout.splitlines()[-1])["reason"] == "interrupted"
+
+
+def test_a_trace_is_published_again_and_again(embedded_broker: EmbeddedBroker) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "import", "csv", TRACE, "--every", "1", "--bootstrap-servers", embedded_broker.bootstrap_servers],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    first, second = process.stderr.readline(), process.stderr.readline()
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert first.startswith("pausetrace: published 1,696 rows")
+    # Each time is a life of its own, which no reader takes for rows read again.
+    assert first.partition("epoch")[2] != second.partition("epoch")[2] != ""
 
 
 def test_config_show_tells_origins_and_no_secret(

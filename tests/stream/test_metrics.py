@@ -22,7 +22,7 @@ from stream.batch import MARK_END, Batch, StreamKey
 from stream.errors import PausetraceError
 from stream.exactly_once import Runner
 from stream.kafka_settings import KafkaSettings
-from stream.metrics import COUNTERS, Exporter
+from stream.metrics import COUNTERS, FROM_THE_START, Exporter
 from stream.metrics_server import MAX_REQUESTS, MetricsServer
 from stream.offset_gaps import PartitionId
 from stream.progress import FabricProgress, Settled, Status
@@ -109,6 +109,14 @@ def test_a_process_without_a_worker_says_so_and_keeps_its_counters() -> None:
     exporter.take(None)
     found = scraped(exporter)
     assert (found["pausetrace_active"], found["pausetrace_items_total"]) == (0.0, 12.0)
+
+
+def test_counters_of_losses_are_there_before_the_first_loss() -> None:
+    exporter = Exporter("detect", "1.2.3")
+    exporter.take(Status(0.0, {}, {}, {}))
+    found = scraped(exporter)
+    assert {f"pausetrace_{name}_total": 0.0 for name in FROM_THE_START}.items() <= found.items()
+    assert set(FROM_THE_START) <= COUNTERS.keys()
 
 
 def test_a_scrape_shows_one_moment_while_the_worker_goes_on() -> None:
