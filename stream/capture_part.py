@@ -228,6 +228,7 @@ def _message_file(hour: str, messages: Sequence[Examined]) -> BuiltFile:
 
     lists: dict[str, list[Any]] = {
         "time_ns": [each.first_ns for each in messages],
+        "last_ns": [each.last_ns for each in messages],
         "partition": [message.partition for message in kept],
         "offset": [message.offset for message in kept],
         "timestamp_ms": [None if m.timestamp_ms == NO_TIMESTAMP_MS else m.timestamp_ms for m in kept],
@@ -252,7 +253,7 @@ def _message_file(hour: str, messages: Sequence[Examined]) -> BuiltFile:
     columns = {name: pa.array(values, schema.field(name).type) for name, values in lists.items()}
     numbers = {
         name: np.array([0 if value is None else value for value in lists[name]], np.int64)
-        for name in ("time_ns", "timestamp_ms", "seq", "rows", "mark_ns")
+        for name in ("time_ns", "last_ns", "timestamp_ms", "seq", "rows", "mark_ns")
     }
     first_ns, last_ns = min(each.first_ns for each in messages), max(each.last_ns for each in messages)
     return _parquet(MESSAGES, hour, columns, numbers, first_ns, last_ns)

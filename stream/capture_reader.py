@@ -31,7 +31,8 @@ ROW_COLUMNS = (
 )  # fmt: skip
 """What a step needs of a row."""
 STREAM_COLUMNS = (
-    "offset", "timestamp_ms", "fabric", "source", "epoch", "device", "seq", "rows", "skipped", "mark_ns", "lost",
+    "time_ns", "last_ns", "offset", "timestamp_ms", "fabric", "source", "epoch", "device", "seq", "rows", "skipped",
+    "mark_ns", "lost",
 )  # fmt: skip
 """What a step needs of a message."""
 
@@ -106,6 +107,8 @@ class Messages:
     lost: Ints
     stream: Ints
     streams: list[StreamKey]
+    first_ns: Ints
+    last_ns: Ints
     columns: dict[str, list[Any]]
 
     def __len__(self) -> int:
@@ -147,6 +150,8 @@ def read_messages(folder: CaptureFolder, part: Part, more: Sequence[str] = ()) -
         lost=_numbers(table, "lost", 0),
         stream=number[stream.ravel()],
         streams=streams,
+        first_ns=_numbers(table, "time_ns"),
+        last_ns=_numbers(table, "last_ns"),
         columns={name: table.column(name).to_pylist() for name in more},
     )
 
@@ -309,4 +314,4 @@ def _texts(read: Sequence[_Rows]) -> Iterator[tuple[int, str]]:
 
 def _no_messages(more: Sequence[str]) -> Messages:
     none = np.zeros(0, np.int64)
-    return Messages(none, none, none, none, none, none, none, none, [], {name: [] for name in more})
+    return Messages(none, none, none, none, none, none, none, none, [], none, none, {name: [] for name in more})

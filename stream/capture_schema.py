@@ -57,6 +57,7 @@ EVENT_COLUMNS: tuple[Column, ...] = (
 
 MESSAGE_COLUMNS: tuple[Column, ...] = (
     Column("time_ns", pa.int64(), "by content", "first event time in the message; Kafka's time where it has none"),
+    Column("last_ns", pa.int64(), "by content", "last event time in the message"),
     Column("partition", pa.int32(), "dictionary", "partition of the topic"),
     Column("offset", pa.int64(), "DELTA_BINARY_PACKED", "offset in the partition; a file is sorted by it"),
     Column("timestamp_ms", pa.int64(), "by content", "Kafka's timestamp, ms since the Unix epoch; null is none"),
