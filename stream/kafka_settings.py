@@ -20,7 +20,7 @@ from stream.refusals import denied, ends_at_once, not_let_in, wrong_kind_of_port
 from stream.topics import DEFAULT_PREFIX, full_name
 
 CONNECT_DEADLINE_S = 10.0
-START_A_BROKER = "check --bootstrap-servers, or start one: docker compose up -d --wait"
+START_A_BROKER = "check --bootstrap-servers, or start one: docker compose up -d --wait kafka"
 
 _EMBEDDED_CLUSTER_ID = "mockCluster"
 """librdkafka's mock cluster names itself so, with its address behind it."""

@@ -6,6 +6,7 @@ Not safe for several threads; callbacks run inside `poll`, `flush` and `close`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections import deque
@@ -166,7 +167,8 @@ class Outbox:
         while self._held:
             self._drop_oldest()
         self._producer.purge()
-        self._producer.flush(1.0)
+        with contextlib.suppress(BrokerError):  # that it has given up was told where it mattered
+            self._serve(self._producer.flush, 1.0)
         # Without a reference its connections end; older clients have no close().
         del self._producer
 

@@ -209,5 +209,5 @@ def _await(
 def _embedded_refuses(what: str) -> BrokerError:
     return BrokerError(
         f"the embedded broker cannot {what}: it made its topics when it started",
-        "use a real Kafka: docker compose up -d --wait",
+        "use a real Kafka: docker compose up -d --wait kafka",
     )
