@@ -25,6 +25,8 @@ from stream.topics import RAW
 VERSION = 1
 SEQUENCE_GAP = 4
 """Code of "sequence gap at a consumer" in kinds.LOSS_REASONS."""
+MAX_ENDED = 100_000
+"""Streams remembered after their end, so that what still comes of them is known as late; the oldest are forgotten."""
 MAX_PORTS = 65_535
 """Ports of one stream, of which a row holds the index."""
 NO_PORT = "-"
@@ -110,10 +112,14 @@ class Detect:
         self._streams: dict[StreamKey, _StreamState] = {}
         self._downs: dict[StreamKey, _Down] = {}
         self._touched: set[StreamKey] = set()
+        self._ended: dict[StreamKey, None] = {}
+        """Streams that are finished, the oldest first."""
+        self._forgotten: set[StreamKey] = set()
+        self._just_restored: list[StreamKey] = []
 
     def process(self, batch: Sequence[Item]) -> list[Item]:
         """Takes batches and roster changes in; returns batches of the episode topic."""
-        out: list[Item] = []
+        out = self._end_restored()
         for item in batch:
             if isinstance(item, Batch):
                 out += self._take(item)
@@ -125,22 +131,30 @@ class Detect:
         return out
 
     def forget(self, gone: Callable[[StreamKey], bool]) -> None:
-        """Drops the state of streams that another instance takes over; whoever has them reads them from the start."""
+        """Drops the state of streams that another instance takes over: it has them from their last snapshot."""
         for key in [key for key in self._streams if gone(key)]:
             del self._streams[key]
+            self._ended.pop(key, None)
+        self._forgotten = {key for key in self._forgotten if not gone(key)}
 
     def take_touched(self) -> list[StreamKey]:
         """Streams whose state has changed since the last call, in order."""
-        touched, self._touched = sorted(self._touched & self._streams.keys()), set()
+        touched = sorted(self._touched & self._streams.keys() | self._forgotten - self._streams.keys())
+        self._touched, self._forgotten = set(), set()
         return touched
 
-    def snapshot_stream(self, stream: StreamKey) -> bytes:
-        """The state of one stream as bytes."""
-        return snapshot.pack("detect stream", VERSION, self._streams[stream].plain())
+    def snapshot_stream(self, stream: StreamKey) -> bytes | None:
+        """The state of one stream as bytes; None if it ended so long ago that it is forgotten."""
+        state = self._streams.get(stream)
+        return snapshot.pack("detect stream", VERSION, state.plain()) if state is not None else None
 
     def restore_stream(self, stream: StreamKey, state: bytes) -> None:
         """Continues a stream from its snapshot."""
-        self._streams[stream] = _StreamState.of_plain(snapshot.unpack("detect stream", VERSION, state))
+        restored = self._streams[stream] = _StreamState.of_plain(snapshot.unpack("detect stream", VERSION, state))
+        if restored.finished:
+            self._ended[stream] = None
+        else:
+            self._just_restored.append(stream)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
@@ -154,6 +168,18 @@ class Detect:
         self._streams = {StreamKey(*key): _StreamState.of_plain(plain) for key, plain in streams}
         self._downs = {StreamKey(*key): _Down(at_ns, last_seq) for key, at_ns, last_seq in downs}
         self._touched = set(self._streams)
+        self._ended = dict.fromkeys(key for key, state in self._streams.items() if state.finished)
+        self._just_restored = [key for key in self._streams if key not in self._ended]
+
+    def _end_restored(self) -> list[Item]:
+        """Ends of streams that came to us after the roster had told that they ended."""
+        out: list[Item] = []
+        for stream in self._just_restored:
+            state = self._streams.get(stream)
+            if state is not None and (down := self._read_to_its_end(stream, state)) is not None:
+                out += self._settle(stream, state, 0, down)
+        self._just_restored = []
+        return out
 
     def _take(self, batch: Batch) -> list[Item]:
         if batch.stream.topic not in RAW:
@@ -227,6 +253,12 @@ class Detect:
         if state.finished:
             # Its number of rows is all that is still asked for.
             state.ports, state.open_ns, state.order = {}, state.open_ns[:0], state.order[:0]
+            self._ended[stream] = None
+            if len(self._ended) > MAX_ENDED:
+                oldest = next(iter(self._ended))
+                del self._ended[oldest], self._streams[oldest]
+                self._downs.pop(oldest, None)
+                self._forgotten.add(oldest)
         return out
 
     def _episodes(self, state: _StreamState, rows: Events) -> Events:

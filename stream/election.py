@@ -5,6 +5,7 @@ In: Kafka's group protocol. Out: whether this process is the active one now; a s
 
 from __future__ import annotations
 
+import threading
 import time
 from types import TracebackType
 from typing import Self
@@ -14,6 +15,7 @@ from stream.offset_gaps import PartitionId
 from stream.subscriber import Subscriber
 
 ELECTION_TOPIC = "control"
+_LOOK_S = 0.02
 
 
 class Election:
@@ -42,13 +44,12 @@ class Election:
         self._member.consume(1000, 0)
         return self._elected
 
-    def wait(self, wait_s: float) -> bool:
-        """Whether it is the active one by the end of the wait, asked often enough."""
+    def wait(self, wait_s: float, stop: threading.Event) -> bool:
+        """Whether it is the active one by the end of the wait, which `stop` ends early; asked often enough."""
         end_s = time.monotonic() + wait_s
         while not self.active():
-            if time.monotonic() >= end_s:
+            if stop.wait(_LOOK_S) or time.monotonic() >= end_s:
                 return False
-            time.sleep(0.02)
         return True
 
     def close(self) -> None:

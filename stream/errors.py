@@ -41,6 +41,10 @@ class BrokerError(PausetraceError):
     """Kafka cannot be reached, refused a call or did not answer before the deadline."""
 
 
+class UnreachableError(BrokerError):
+    """Kafka gave no answer by a deadline: a process that is at work tries again, one that just starts says so."""
+
+
 class WireError(PausetraceError):
     """A Kafka value does not decode; the value goes to the dead-letter topic and the stream goes on."""
 

@@ -9,19 +9,23 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from stream.by_stream import ByStream, StreamStep
 from stream.election import Election
+from stream.errors import UnreachableError
 from stream.isolation import CountingStep
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
 from stream.messages import Item
-from stream.outlets import ByStream, StreamStep, WholeState
+from stream.offset_gaps import PartitionId
+from stream.outlets import Outlet
 from stream.progress import Status
 from stream.topics import FACTS, RAW
-from stream.transactions import TransactionLost
+from stream.transactions import TransactionLostError
+from stream.whole_state import WholeState
 from stream.worker import Worker, to_stderr
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
@@ -60,6 +64,7 @@ class Runner:
         self._on_status = on_status
         self._deadline_s = deadline_s
         self._worker: Worker | None = None
+        self._worked = False
 
     @property
     def counters(self) -> dict[str, int]:
@@ -68,7 +73,7 @@ class Runner:
         return {"restarts": self.restarts, **(worker.counters if worker is not None else {})}
 
     def detect(self, make_step: Callable[[], DetectStep], *, until_caught_up: bool = False) -> None:
-        """Runs detect: several share the partitions of the raw topics. Raises Fenced if another one takes its name."""
+        """Runs detect: several share the partitions of the raw topics."""
         name = self._instance or uuid.uuid4().hex
 
         def build() -> Worker:
@@ -76,35 +81,39 @@ class Runner:
             outlet = ByStream(self._settings, step, name, self._deadline_s)
             return self._make(step, outlet, "detect", RAW, group="detect")
 
-        self._run(build, until_caught_up, lambda: True)
+        self._run("detect", build, until_caught_up, lambda: True)
 
     def correlate(
         self,
         make_step: Callable[[], StepT],
-        recall: Callable[[StepT], None] = lambda _step: None,
+        recall: Callable[[StepT, Mapping[PartitionId, int]], None] = lambda _step, _since: None,
         *,
         until_caught_up: bool = False,
     ) -> None:
         """Runs correlate: one is active, others in the group stand by until it is gone.
 
-        `recall` tells a step, once it has been restored, what has been published since.
+        `recall` tells a step that has been restored what was published since these offsets of the cascade topic.
         """
 
         def build() -> Worker:
             step = make_step()
             outlet = WholeState(self._settings, step, self._deadline_s)
-            recall(step)
+            try:
+                recall(step, outlet.published_up_to)
+            except BaseException:
+                outlet.close()
+                raise
             return self._make(step, outlet, "correlate", ("episode", *FACTS))
 
         with Election(self._settings, "correlate", instance=self._instance, deadline_s=self._deadline_s) as election:
             told = False
             while not self.stop.is_set():
-                if not election.wait(STANDBY_LOOK_S if told else FIRST_LOOK_S):
-                    if not told:
+                if not election.wait(STANDBY_LOOK_S if told else FIRST_LOOK_S, self.stop):
+                    if not told and not self.stop.is_set():
                         self._say("correlate: stands by; another one is active")
                         told = True
                     continue
-                self._run(build, until_caught_up, election.active)
+                self._run("correlate", build, until_caught_up, election.active)
                 told = False
                 if until_caught_up:
                     return
@@ -112,7 +121,7 @@ class Runner:
     def _make(
         self,
         step: CountingStep,
-        outlet: ByStream | WholeState,
+        outlet: Outlet,
         name: str,
         topics: Sequence[str],
         group: str | None = None,
@@ -127,20 +136,28 @@ class Runner:
             outlet.close()
             raise
 
-    def _run(self, build: Callable[[], Worker], until_caught_up: bool, go_on: Callable[[], bool]) -> None:
-        """Builds workers until one ends as it should; the pause between two grows, with full jitter."""
+    def _run(self, name: str, build: Callable[[], Worker], until_caught_up: bool, go_on: Callable[[], bool]) -> None:
+        """Builds workers until one ends as it should; the pause between two grows, with full jitter.
+
+        A broker that does not answer is an error at the first start, and waited for ever after.
+        """
         longest_s = FIRST_PAUSE_S
         while not self.stop.is_set() and go_on():
             begun_s = time.monotonic()
             try:
                 with self._at_work(build()) as worker:
+                    self._worked = True
                     worker.run(until_caught_up=until_caught_up, go_on=go_on)
                     return
-            except TransactionLost as err:
+            except TransactionLostError as err:
                 self.restarts += 1
-                if time.monotonic() - begun_s > LONGEST_PAUSE_S:
-                    longest_s = FIRST_PAUSE_S
-                self._say(f"{err.message}: goes back to the last committed state")
+                self._say(f"{name}: {err.message}: goes back to the last committed state")
+            except UnreachableError as err:
+                if not self._worked or until_caught_up:
+                    raise
+                self._say(f"{name}: {err.message}: tries again")
+            if time.monotonic() - begun_s > LONGEST_PAUSE_S:
+                longest_s = FIRST_PAUSE_S
             self.stop.wait(random.uniform(0, longest_s))
             longest_s = min(longest_s * 2, LONGEST_PAUSE_S)
 

@@ -13,7 +13,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from stream.errors import BrokerError, ConfigError
+from stream.errors import BrokerError, ConfigError, UnreachableError
 from stream.kafka_log import LastError, QuietLog, error_text
 from stream.masking import masked_settings
 from stream.refusals import denied, ends_at_once, not_let_in, wrong_kind_of_port
@@ -176,7 +176,7 @@ def look_through(
                 if last_error.mute or ends_at_once(last_error.text):
                     raise wrong_kind_of_port(settings, deadline_s) from err
                 why = last_error.text or error_text(error)
-                raise BrokerError(
+                raise UnreachableError(
                     f"no Kafka broker answers at {settings.bootstrap_servers} within {deadline_s:g} s ({why})",
                     START_A_BROKER,
                 ) from err

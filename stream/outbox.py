@@ -27,6 +27,7 @@ from stream.kafka_settings import (
     setting_error,
 )
 from stream.messages import Encoded
+from stream.offset_gaps import PartitionId
 from stream.refusals import GRANT, denied, no_right_to_write
 from stream.sampled_log import SampledLog
 from stream.topics import full_name
@@ -90,6 +91,8 @@ class Outbox:
         self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._failures: dict[tuple[str, str], int] = {}
+        self.delivered_up_to: dict[PartitionId, int] = {}
+        """Offset after the last message that Kafka has, partition by partition."""
         self._sampled_log = SampledLog(_log)
         self._last_error = LastError()
         self._closed = False
@@ -195,9 +198,12 @@ class Outbox:
             self._lose(message.topic, on_lost, DELIVERY_FAILED, error_text(err.args[0]))
         return True
 
-    def _delivered(self, topic: str, on_lost: OnLost, error: KafkaError | None, _message: Message[Any, Any]) -> None:
+    def _delivered(self, topic: str, on_lost: OnLost, error: KafkaError | None, message: Message[Any, Any]) -> None:
         if error is None:
             self.counters["delivered"] += 1
+            partition, offset = message.partition(), message.offset()
+            if partition is not None and offset is not None:
+                self.delivered_up_to[PartitionId(topic, partition)] = offset + 1
             self._last_error.clear()
         else:
             refused = denied(self._settings, error, "Write", full_name(self._settings.prefix, topic))

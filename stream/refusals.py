@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
-from stream.errors import BrokerError
+from stream.errors import BrokerError, UnreachableError
 
 if TYPE_CHECKING:
     from stream.kafka_settings import KafkaSettings
@@ -97,10 +97,10 @@ def ends_at_once(text: str) -> bool:
     return "PLAINTEXT broker listener" in text
 
 
-def wrong_kind_of_port(settings: KafkaSettings, deadline_s: float) -> BrokerError:
+def wrong_kind_of_port(settings: KafkaSettings, deadline_s: float) -> UnreachableError:
     """The error of connections that ended as soon as they began, until the deadline."""
     protocol = settings.librdkafka.get("security.protocol", "PLAINTEXT")
-    return BrokerError(
+    return UnreachableError(
         f"Kafka at {settings.bootstrap_servers} ended every connection by {protocol} within {deadline_s:g} s",
         "check --bootstrap-servers, and security.protocol in [kafka.librdkafka] (PLAINTEXT, SSL or SASL_SSL)",
     )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from stream.errors import BrokerError
+from stream.errors import BrokerError, UnreachableError
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import (
     CONNECT_DEADLINE_S,
@@ -34,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 WAIT_S = 0.05
 QUERY_DEADLINE_S = 10.0
+STABLE_DEADLINE_S = 30.0
+"""A transaction that its process left open holds its offsets back until the broker ends it: after its time, and after
+up to 10 s more, since so often does a broker look for such ones by default."""
 
 # What waiting does not mend: the reader stops with it. Everything else is retried by librdkafka, and counted.
 _HOPELESS = frozenset(
@@ -84,9 +87,9 @@ def _from_the_beginning(_partitions: list[PartitionId]) -> Mapping[PartitionId, 
 class Subscriber:
     """A reader of topics (bare names); raises BrokerError at once if no broker answers or a topic does not exist.
 
-    Without a group it reads all partitions. With one it shares them with the group's other members: `starts`,
-    `on_assigned` and `on_revoked` are called inside `consume` when the share changes. `instance` makes it a static
-    member of the group, whose share waits for it while it restarts.
+    Without a group it reads all partitions, or those given. With one it shares them with the group's other members:
+    `starts`, `on_assigned` and `on_revoked` are called inside `consume` when the share changes. `instance` makes it a
+    static member of the group, whose share waits for it while it restarts.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class Subscriber:
         *,
         group: str | None = None,
         instance: str = "",
+        partitions: Collection[int] | None = None,
         start: Literal["earliest", "latest"] = "earliest",
         starts: Starts = _from_the_beginning,
         on_assigned: PartitionsCallback = _ignore,
@@ -132,12 +136,13 @@ class Subscriber:
             raise setting_error(err) from err
         look_through(self._consumer, settings, self._last_error, deadline_s)
         if group is None:
-            partitions = [
+            everything = [
                 PartitionId(name, number)
                 for name in topics
                 for number in range(view.partitions[full_name(settings.prefix, name)])
+                if partitions is None or number in partitions
             ]
-            self._assign(partitions, at_end=start == "latest")
+            self._assign(everything, at_end=start == "latest")
         else:
             self._consumer.subscribe(
                 [full_name(settings.prefix, name) for name in topics],
@@ -183,13 +188,13 @@ class Subscriber:
         return gaps
 
     def watermarks(self, deadline_s: float = QUERY_DEADLINE_S) -> Watermarks:
-        """First and end offset of every partition read, asked of the broker now; raises BrokerError at the deadline."""
+        """First and end offset of every partition read, as the broker has it now; raises UnreachableError."""
         try:
             return self._query.ask(self._assigned, deadline_s)
-        except BrokerError as err:
+        except UnreachableError as err:
             if not self.trouble:
                 raise
-            raise BrokerError(f"{err.message} ({self.trouble})", err.next_step) from err
+            raise UnreachableError(f"{err.message} ({self.trouble})", err.next_step) from err
 
     def has_read(self, marks: Watermarks) -> bool:
         """Whether everything up to these watermarks has been consumed, in the partitions read."""
@@ -201,25 +206,37 @@ class Subscriber:
         return True
 
     def read_up_to_now(self, deadline_s: float = QUERY_DEADLINE_S) -> list[Received]:
-        """Everything up to the end offsets of this moment; raises BrokerError if that does not come by the deadline."""
+        """Everything up to the end offsets of this moment; raises UnreachableError if that takes longer."""
         end_s = time.monotonic() + deadline_s
         marks = self.watermarks(deadline_s)
         received: list[Received] = []
         while not self.has_read(marks):
             received += self.consume()
             if time.monotonic() >= end_s:
-                raise BrokerError(
-                    f"{', '.join(sorted({p.topic for p in marks}))} not read to the end within {deadline_s:g} s"
-                    f"{': ' * bool(self.trouble)}{self.trouble}"
-                )
+                raise self._not_read(marks, deadline_s)
         return received
 
+    def up_to_now(self, silence_s: float) -> Iterator[Received]:
+        """The same one by one, for topics that may be long: raises UnreachableError if nothing comes for so long."""
+        marks = self.watermarks()
+        heard_s = time.monotonic()
+        while not self.has_read(marks):
+            received = self.consume()
+            yield from received
+            now_s = time.monotonic()
+            if received:
+                heard_s = now_s
+            elif now_s - heard_s >= silence_s:
+                raise self._not_read(marks, silence_s)
+
     def committed(self, partitions: Sequence[PartitionId]) -> dict[PartitionId, int]:
-        """The group's committed offsets, once no transaction holds them back; raises BrokerError at the deadline."""
+        """The group's committed offsets, once no transaction holds them back; raises UnreachableError."""
         try:
-            found = self._consumer.committed([self._kafka_partition(p) for p in partitions], timeout=QUERY_DEADLINE_S)
+            found = self._consumer.committed([self._kafka_partition(p) for p in partitions], timeout=STABLE_DEADLINE_S)
         except KafkaException as err:
-            raise BrokerError(f"cannot read the committed offsets: {_reason(err)}") from err
+            raise UnreachableError(f"cannot read the committed offsets: {_reason(err)}") from err
+        if failed := next((place.error for place in found if place.error is not None), None):
+            raise UnreachableError(f"cannot read the committed offsets: {error_text(failed)}")
         return {
             PartitionId(place.topic.removeprefix(self._prefix), place.partition): place.offset
             for place in found
@@ -231,7 +248,7 @@ class Subscriber:
         return {p: offset for p in self._assigned if (offset := self._tracker.next_offset(p)) is not None}
 
     def lag(self) -> dict[PartitionId, int]:
-        """Messages not read yet in each partition as of its last fetch, which asks nobody; unknown ones are left out."""
+        """Messages not read yet in each partition as of its last fetch, where that is known; asks nobody."""
         lag = {}
         for partition in self._assigned:
             low, high = self._consumer.get_watermark_offsets(self._kafka_partition(partition), cached=True)
@@ -245,8 +262,9 @@ class Subscriber:
         return [self._kafka_partition(partition, offset) for partition, offset in sorted(self.positions().items())]
 
     def group_metadata(self) -> Any:
-        """Membership in the group as it is now, by which Kafka fences members of the past."""
-        return self._consumer.consumer_group_metadata()
+        """Membership in the group as it is now, by which Kafka fences members of the past; None if there is none."""
+        metadata = self._consumer.consumer_group_metadata()
+        return metadata if self._consumer.memberid() else None
 
     def close(self) -> None:
         """Leaves the group, if there is one, and closes the connections."""
@@ -296,6 +314,12 @@ class Subscriber:
         self.counters["kafka_errors"] += 1
         self._last_error(error)
         _log.info("%s: %s", place, error_text(error))
+
+    def _not_read(self, marks: Watermarks, deadline_s: float) -> UnreachableError:
+        return UnreachableError(
+            f"{', '.join(sorted({p.topic for p in marks}))} not read to the end within {deadline_s:g} s"
+            f"{': ' * bool(self.trouble)}{self.trouble}"
+        )
 
     def _report(self, gap: OffsetGap) -> None:
         if gap.loss:

@@ -65,6 +65,7 @@ def wanted_configs(topic: Topic) -> dict[str, str]:
     return {
         "cleanup.policy": "compact" if topic.compacted else "delete",
         "retention.ms": str(topic.retention_ms),
+        **dict(topic.configs),
     }
 
 
@@ -147,7 +148,8 @@ def describe_topics(
         full = full_name(settings.prefix, name)
         what = f"topic {full} cannot be described"
         entries = _await(settings, futures[resource], what, "DescribeConfigs", deadline_s) or {}
-        configs = {key: str(entries[key].value) for key in SHOWN_CONFIGS if key in entries}
+        shown = (*SHOWN_CONFIGS, *wanted_configs(BY_NAME[name]))
+        configs = {key: str(entries[key].value) for key in dict.fromkeys(shown) if key in entries}
         partitions = view.partitions[full]
         differences = _differences(BY_NAME[name], BY_NAME[name].partitions, partitions, configs)
         described.append(TopicDescription(name, full, partitions, view.replication.get(full, 0), configs, differences))

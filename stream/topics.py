@@ -19,7 +19,8 @@ _DAY_MS = 24 * _HOUR_MS
 class Topic:
     """One row of the table; encoding is packed, json or binary; retention_ms -1 keeps for ever.
 
-    `transactional` topics are written by steps, in transactions where they work exactly once.
+    `transactional` topics are written by steps, in transactions where they work exactly once. `configs` are further
+    settings of Kafka's.
     """
 
     name: str
@@ -29,7 +30,16 @@ class Topic:
     compacted: bool
     meaning: str
     transactional: bool = False
+    configs: tuple[tuple[str, str], ...] = ()
 
+
+_SOON_COMPACTED = (
+    # Who takes over reads it to the end: every second's snapshots must not lie there until a gigabyte is full.
+    ("segment.bytes", str(16 << 20)),
+    ("max.compaction.lag.ms", "60000"),
+    ("min.cleanable.dirty.ratio", "0.1"),
+    ("delete.retention.ms", "3600000"),
+)
 
 # fmt: off
 TOPICS: tuple[Topic, ...] = (
@@ -46,9 +56,9 @@ TOPICS: tuple[Topic, ...] = (
     Topic("flow", "json", 1, -1, True, "flows, their ends and paths"),
     Topic("cascade", "json", 1, 30 * _DAY_MS, False, "congestion cascades, upserted by id", True),
     Topic("health", "json", 1, 7 * _DAY_MS, False, "health of Pausetrace itself, for people"),
-    Topic("control", "json", 1, -1, False, "the roster of streams"),
+    Topic("control", "json", 1, -1, False, "the roster of streams", True),
     Topic("deadletter", "json", 1, 7 * _DAY_MS, False, "values that could not be read, with where they stood", True),
-    Topic("state", "binary", 4, -1, True, "snapshots of steps", True),
+    Topic("state", "binary", 4, -1, True, "snapshots of steps", True, _SOON_COMPACTED),
 )
 # fmt: on
 

@@ -1,6 +1,6 @@
 """A transactional producer: outputs, state and offsets become visible together or not at all (KIP-98, KIP-447).
 
-In: encoded messages and the offsets that they come from. Out: one committed transaction, or `TransactionLost`.
+In: encoded messages and the offsets that they come from. Out: one committed transaction, or `TransactionLostError`.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from stream.errors import BrokerError
+from stream.errors import BrokerError, UnreachableError
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings, look_through, producer_config, setting_error
 from stream.messages import Encoded
 from stream.refusals import denied
+from stream.sampled_log import SampledLog
 from stream.topics import full_name
 
-PARTITION_UA = -1
-"""librdkafka's word for: by the key."""
+BY_KEY = -1
+"""librdkafka's word for a partition that the key chooses."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,17 +30,41 @@ TRANSACTION_TIMEOUT_MS = 6_000
 COMMIT_DEADLINE_S = 5.0
 QUEUE_BYTES = 64 << 20
 _SLICE_S = 1.0
+_REJOINS = 3
+"""Times that one commit follows its group through a rebalance, in which every member's generation changes."""
+_REJOIN_S = 0.05
 
 # An earlier transaction under the same id is still being ended; librdkafka gives up at the end of a slice.
 _AGAIN = frozenset({KafkaError.CONCURRENT_TRANSACTIONS, KafkaError._TIMED_OUT})
+# Also what a broker says of a transaction that it ended itself because it took too long (KIP-588).
+_REPLACED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 
-class TransactionLost(BrokerError):
+class TransactionLostError(BrokerError):
     """The transaction was not committed: the step goes back to its last committed state and reads again from there."""
 
 
-class Fenced(BrokerError):
-    """Another process has taken this one's place; it must not write any more."""
+class FencedError(TransactionLostError):
+    """Another process works under this one's transactional id, or this one was silent for too long."""
+
+
+class Placed(NamedTuple):
+    """A message, and the partition that it goes to if not its key chooses."""
+
+    message: Encoded
+    partition: int = BY_KEY
+
+
+class Member(Protocol):
+    """A reader in a group whose offsets are committed with the outputs."""
+
+    def kafka_positions(self) -> list[TopicPartition]:
+        """Where it stands."""
+        ...
+
+    def group_metadata(self) -> Any:
+        """Its membership now; None if it has none."""
+        ...
 
 
 class Transactions:
@@ -48,10 +73,11 @@ class Transactions:
     def __init__(
         self, settings: KafkaSettings, transactional_id: str, *, deadline_s: float = CONNECT_DEADLINE_S
     ) -> None:
-        self.counters: dict[str, int] = {"commits": 0, "aborts": 0, "messages": 0}
+        self.counters: dict[str, int] = {"commits": 0, "aborts": 0, "messages": 0, "too_large": 0}
         self._settings = settings
         self._last_error = LastError()
         self._refused: BrokerError | None = None
+        self._sampled_log = SampledLog(_log)
         config = producer_config(settings, queue_bytes=QUEUE_BYTES, message_timeout_ms=TRANSACTION_TIMEOUT_MS)
         self._transactional_id = f"{settings.prefix}.{transactional_id}"
         config |= {
@@ -66,55 +92,80 @@ class Transactions:
         except KafkaException as err:
             raise setting_error(err) from err
         self.view = look_through(self._producer, settings, self._last_error, deadline_s)
-        self._until(deadline_s, lambda left_s: self._producer.init_transactions(left_s), "begin its transactions")
+        self._begin_working(deadline_s)
 
-    def commit(
-        self,
-        messages: Sequence[Encoded],
-        offsets: Sequence[TopicPartition] = (),
-        group_metadata: Any = None,
-        partitions: Sequence[int | None] | None = None,
-    ) -> None:
-        """Commits messages (to a partition of choice, if given) and offsets of a group in one transaction.
+    def commit(self, messages: Sequence[Placed], member: Member | None = None) -> None:
+        """Commits messages, and where a group's member stands, in one transaction.
 
-        Raises TransactionLost if it was aborted, Fenced if this process has been replaced.
+        Raises TransactionLostError if nothing of it counts; FencedError, which is one, if this producer can do no more.
         """
         end_s = time.monotonic() + COMMIT_DEADLINE_S
-        try:
-            self._producer.begin_transaction()
-            for index, message in enumerate(messages):
-                self._produce(message, None if partitions is None else partitions[index])
-            if offsets:
-                self._attempt(
-                    end_s,
-                    lambda left_s: self._producer.send_offsets_to_transaction(list(offsets), group_metadata, left_s),
-                )
-            self._attempt(end_s, lambda left_s: self._producer.commit_transaction(left_s))
-        except KafkaException as err:
-            self._producer.poll(0)
-            if self._refused is not None:
-                raise self._refused from err  # no later attempt would have the right either
-            self._abort(err.args[0])
-        self.counters["commits"] += 1
-        self.counters["messages"] += len(messages)
+        for rejoins in range(_REJOINS + 1):
+            try:
+                self._commit_once(messages, member, end_s)
+            except KafkaException as err:
+                self._producer.poll(0)
+                if self._refused is not None:
+                    raise self._refused from err  # no later attempt would have the right either
+                error: KafkaError = err.args[0]
+                self._abort(error)
+                # The partitions are this member's until it agrees to give them up, which it does between two commits.
+                if error.code() == KafkaError.ILLEGAL_GENERATION and rejoins < _REJOINS:
+                    self._producer.poll(_REJOIN_S)
+                    continue
+                raise TransactionLostError(f"a transaction was not committed: {error_text(error)}") from err
+            self.counters["commits"] += 1
+            self.counters["messages"] += len(messages)
+            return
 
     def close(self) -> None:
-        """Gives up what is not committed and closes the connections."""
+        """Gives up what is not committed and ends the connections."""
         self._producer.purge()
         self._producer.flush(0.5)
-        self._producer.close()
+        # Without a reference its connections end; older clients have no close().
+        del self._producer
 
-    def _produce(self, message: Encoded, partition: int | None) -> None:
+    def _begin_working(self, deadline_s: float) -> None:
+        try:
+            self._attempt(time.monotonic() + deadline_s, self._producer.init_transactions)
+        except KafkaException as err:
+            if refused := denied(self._settings, err.args[0], "Write", self._transactional_id):
+                raise refused from err
+            raise UnreachableError(
+                f"cannot begin transactions within {deadline_s:g} s: {error_text(err.args[0])}",
+                "check that the broker runs and allows this transactional id",
+            ) from err
+
+    def _commit_once(self, messages: Sequence[Placed], member: Member | None, end_s: float) -> None:
+        self._producer.begin_transaction()
+        for placed in messages:
+            self._produce(placed)
+        if member is not None:
+            metadata = member.group_metadata()
+            if metadata is None:
+                # A broker lets offsets without any membership pass unchecked.
+                raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "not a member of the group any more"))
+            positions = member.kafka_positions()
+            self._attempt(end_s, lambda left_s: self._producer.send_offsets_to_transaction(positions, metadata, left_s))
+        self._attempt(end_s, self._producer.commit_transaction)
+
+    def _produce(self, placed: Placed) -> None:
+        message = placed.message
         topic = full_name(self._settings.prefix, message.topic)
-        place = PARTITION_UA if partition is None else partition
-        # A tombstone of the state topic has no value.
+        # A tombstone of a compacted topic has no value.
         value = message.value or None
         while True:
             try:
-                self._producer.produce(topic, value, message.key, place, on_delivery=self._delivered)
+                self._producer.produce(topic, value, message.key, placed.partition, on_delivery=self._delivered)
             except BufferError:
                 self._producer.poll(0.05)
                 continue
+            except KafkaException as err:
+                if err.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise
+                # No later attempt would make it smaller, and the stream must go on.
+                self.counters["too_large"] += 1
+                self._sampled_log.warning("a value of %d bytes is too large for %s", len(message.value), topic)
             self._producer.poll(0)
             return
 
@@ -128,32 +179,26 @@ class Transactions:
                 if not again or time.monotonic() >= end_s:
                     raise
 
-    def _until(self, deadline_s: float, call: Callable[[float], None], what: str) -> None:
-        try:
-            self._attempt(time.monotonic() + deadline_s, call)
-        except KafkaException as err:
-            if refused := denied(self._settings, err.args[0], "Write", self._transactional_id):
-                raise refused from err
-            raise BrokerError(
-                f"cannot {what} within {deadline_s:g} s: {error_text(err.args[0])}",
-                "check that the broker runs and allows this transactional id",
-            ) from err
-
     def _delivered(self, error: KafkaError | None, message: Message[Any, Any]) -> None:
-        if error is not None:
-            self._refused = self._refused or denied(self._settings, error, "Write", str(message.topic()))
+        if error is None:
+            return
+        topic = str(message.topic())
+        refused = denied(self._settings, error, "Write", topic)
+        if refused is None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            refused = BrokerError(f"{topic} takes no value of {len(message)} bytes", "raise its max.message.bytes")
+        self._refused = self._refused or refused
 
     def _abort(self, error: KafkaError) -> None:
-        """Aborts what cannot be committed, and says which of both kinds it is."""
+        """Aborts what cannot be committed; raises FencedError where this producer can do no more."""
         self.counters["aborts"] += 1
-        if error.fatal() or error.code() in (
-            KafkaError._FENCED,
-            KafkaError.INVALID_PRODUCER_EPOCH,
-            KafkaError.PRODUCER_FENCED,
-        ):
-            raise Fenced(f"another process works under the same name: {error_text(error)}", "stop one of the two")
+        if error.fatal() or error.code() in _REPLACED:
+            raise FencedError(
+                f"another process took over its name {self._transactional_id}, or it was silent for too long "
+                f"({error_text(error)})"
+            )
         try:
-            self._attempt(time.monotonic() + COMMIT_DEADLINE_S, lambda left_s: self._producer.abort_transaction(left_s))
+            self._attempt(time.monotonic() + COMMIT_DEADLINE_S, self._producer.abort_transaction)
         except KafkaException as err:
-            _log.info("a transaction could not be aborted: %s", error_text(err.args[0]))
-        raise TransactionLost(f"a transaction was not committed: {error_text(error)}")
+            raise TransactionLostError(
+                f"a transaction was neither committed nor aborted: {error_text(err.args[0])}"
+            ) from err

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 # A public name of the package, which its type hints forget to export.
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from stream.errors import BrokerError
+from stream.errors import UnreachableError
 from stream.kafka_log import error_text
 from stream.kafka_settings import KafkaSettings, admin_client
 from stream.offset_gaps import PartitionId
@@ -45,7 +45,7 @@ class WatermarkQuery:
         self._client: AdminClient | None = None
 
     def ask(self, partitions: Collection[PartitionId], deadline_s: float) -> Watermarks:
-        """Watermarks of these partitions as they are now; raises BrokerError if they do not come by the deadline."""
+        """Watermarks of these partitions as they are now; raises UnreachableError at the deadline."""
         if not partitions:
             return {}
         if self._client is None:
@@ -81,8 +81,8 @@ class WatermarkQuery:
         }
 
 
-def _no_answer(partitions: Collection[PartitionId], deadline_s: float, why: str) -> BrokerError:
+def _no_answer(partitions: Collection[PartitionId], deadline_s: float, why: str) -> UnreachableError:
     topics = ", ".join(sorted({partition.topic for partition in partitions}))
-    return BrokerError(
+    return UnreachableError(
         f"no end offsets of {topics} within {deadline_s:.3g} s{why}", "check that the broker runs and can be reached"
     )

@@ -18,14 +18,14 @@ from typing import Protocol, runtime_checkable
 
 from stream.batch import Batch, StreamKey
 from stream.dead_letters import DeadLetters
-from stream.errors import BrokerError, WireError
+from stream.errors import BrokerError, UnreachableError, WireError
 from stream.facts import Device, Flow, Link, fact_stream
 from stream.intake import Intake
 from stream.isolation import CountingStep, IsolatedStep
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
 from stream.messages import Item, encode
 from stream.offset_gaps import PartitionId
-from stream.outlets import AtLeastOnce, ByStream, Outlet
+from stream.outlets import AtLeastOnce, Outlet
 from stream.progress import Progress, Status
 from stream.roster import SourceUp
 from stream.sampled_log import SampledLog
@@ -48,6 +48,10 @@ class Forgetful(Protocol):
     def forget(self, gone: Callable[[StreamKey], bool]) -> None:
         """Drops the state of these streams."""
         ...
+
+
+class _StoppedAmidTurn(Exception):  # noqa: N818 - no error
+    """The worker was told to stop while it waited for the roster: what it has read was not processed."""
 
 
 def to_stderr(sentence: str) -> None:
@@ -108,8 +112,7 @@ class Worker:
             on_revoked=self._revoked,
             deadline_s=deadline_s,
         )
-        if isinstance(self._outlet, ByStream):
-            self._outlet.reader = self._data
+        self._outlet.serves(self._data)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -145,7 +148,11 @@ class Worker:
         self._say(f"{self._name}: {self._outlet.notice}")
         end_s = None if deadline_s is None else time.monotonic() + deadline_s
         while not self.stop.is_set() and go_on():
-            busy = self._turn()
+            try:
+                busy = self._turn()
+            except _StoppedAmidTurn:
+                self._outlet.finish(amid_turn=True)
+                return
             if until_caught_up and not busy and self._caught_up():
                 break
             if end_s is not None and time.monotonic() >= end_s:
@@ -168,10 +175,7 @@ class Worker:
         told = self._decode(self._control.consume(MAX_MESSAGES, 0))
         self._learn(told)
         if not self._all_announced(read):
-            late = self._roster_up_to_now()
-            if late is None:
-                return True
-            told += late
+            told += self._roster_up_to_now()
         self._report_gaps()
         self._process(told + read)
         self._outlet.end_turn((self._data, self._control), self._place_of)
@@ -195,23 +199,23 @@ class Worker:
         streams = {stream for _, item in read if (stream := _stream_of(item)) is not None}
         return {_announced_as(stream) for stream in streams} <= self._announced
 
-    def _roster_up_to_now(self) -> list[tuple[Received, Item]] | None:
-        """The roster as it stands: a source tells of a stream before its first row, so it is there. None if stopped."""
+    def _roster_up_to_now(self) -> list[tuple[Received, Item]]:
+        """The roster as it stands: a source tells of a stream before its first row, so it is there."""
         end_s = time.monotonic() + ROSTER_DEADLINE_S
         marks = None
         told: list[tuple[Received, Item]] = []
         while marks is None or not self._control.has_read(marks):
             if self.stop.is_set():
-                return None
+                raise _StoppedAmidTurn
             try:
                 marks = marks or self._control.watermarks(_QUERY_S)
                 told += self._decode(self._control.consume(MAX_MESSAGES))
-            except BrokerError:
+            except UnreachableError:
                 if time.monotonic() >= end_s:
                     raise
                 continue
             if time.monotonic() >= end_s and not self._control.has_read(marks):
-                raise BrokerError(f"{self._name} could not read the roster within {ROSTER_DEADLINE_S:g} s")
+                raise UnreachableError(f"{self._name} could not read the roster within {ROSTER_DEADLINE_S:g} s")
         self._learn(told)
         return told
 
@@ -247,8 +251,7 @@ class Worker:
 
     def _starts(self, partitions: list[PartitionId]) -> Mapping[PartitionId, int]:
         starts = self._outlet.starts(partitions)
-        if isinstance(self._outlet, ByStream):
-            self._place_of.update(self._outlet.take_restored())
+        self._place_of.update(self._outlet.take_restored())
         self._guard.checkpoint()
         return starts
 
@@ -285,7 +288,7 @@ class Worker:
             # A connection may have ended and come back while no message had to come.
             try:
                 self._control.watermarks(_QUERY_S)
-            except BrokerError:
+            except UnreachableError:
                 self._say(f"{self._name}: waits for Kafka: {trouble}")
                 self._trouble_told = True
             else:

@@ -11,11 +11,12 @@ from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pausetrace.cli.options import Verbs
     from stream.exactly_once import Runner
     from stream.kafka_settings import KafkaSettings
+    from stream.offset_gaps import PartitionId
     from stream.progress import Status
     from stream.worker import Worker
 
@@ -89,13 +90,13 @@ def run_correlate(args: argparse.Namespace) -> int:
     def make() -> Correlate:
         return Correlate(provisional=not args.final_only)
 
-    def recall(step: Correlate) -> None:
-        step.recall(read_cascades(settings))
+    def recall(step: Correlate, since: Mapping[PartitionId, int]) -> None:
+        step.recall(read_cascades(settings, since))
 
     with stop_on_signals() as stop, _metrics(args) as tell:
         if connect(settings).embedded:
             step = make()
-            recall(step)
+            recall(step, {})
             print("pausetrace: correlate: run one alone: a second one publishes everything again", file=sys.stderr)
             topics = ("episode", *FACTS)
             worker = Worker(settings, step, name="correlate", topics=topics, stop=stop, on_status=tell)
