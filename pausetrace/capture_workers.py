@@ -25,7 +25,7 @@ from stream.capture_streams import CapturedStreams, Context
 from stream.errors import CaptureError, PausetraceError
 from stream.messages import Item
 from stream.offset_gaps import PartitionId
-from stream.record import EVENT
+from stream.record import EVENT, joined
 from stream.roster import SourceUp
 
 _END_S = 5.0
@@ -154,7 +154,7 @@ def _send(pipe: Connection, block: Detected) -> None:
     ]
     pipe.send((block.until_ms, block.messages, block.at_the_end, names))
     if names:
-        rows = np.concatenate([batch.events for batch in block.episodes])
+        rows = joined([batch.events for batch in block.episodes])
         pipe.send_bytes(rows.view(np.uint8).data if len(rows) else b"")
 
 

@@ -19,9 +19,12 @@ from stream.capture_reader import CaptureFolder, Ints, LoadedPart, load_part
 from stream.capture_select import RowFilter
 from stream.capture_streams import CapturedStreams
 from stream.offset_gaps import PartitionId
+from stream.record import picked
 
-LOOKAHEAD_EVENTS = 4 << 20
+LOOKAHEAD_EVENTS = 2 << 20
 """Rows in memory ahead of the slowest partition; one part of each partition is there whatever their sum."""
+BLOCK_EVENTS = 1 << 19
+"""Rows in a block, roughly: the steps take several times their memory to work on them."""
 _FOREVER_MS = (1 << 63) - 1
 _NEVER = (1 << 63) - 1
 
@@ -43,6 +46,7 @@ def blocks(
     cuts_ms: Sequence[int] = (),
     ends: Mapping[StreamKey, Set[int]] | None = None,
     lookahead_events: int = LOOKAHEAD_EVENTS,
+    block_events: int = BLOCK_EVENTS,
 ) -> Iterator[Block]:
     """The rows of these partitions. No block has something from before a cut and something from it on."""
     cursors = [
@@ -62,6 +66,7 @@ def blocks(
             until_ms = min(until_ms, cuts[-1] - 1)
         if until_ms == _FOREVER_MS:
             until_ms = max(cursor.last_ms for cursor in cursors)
+        until_ms = _within(cursors, next_ms, until_ms, block_events)
         before = sum(cursor.messages for cursor in cursors)
         batches = [batch for cursor in cursors for batch in cursor.release(until_ms)]
         yield Block(until_ms, sum(cursor.messages for cursor in cursors) - before, batches)
@@ -79,6 +84,19 @@ def _look_ahead(cursors: Sequence[_Cursor], lookahead_events: int) -> None:
         if behind is None:
             return
         waiting += behind.load()
+
+
+def _within(cursors: Sequence[_Cursor], first_ms: int, last_ms: int, block_events: int) -> int:
+    """The latest time up to which a block is no larger than it should be; first_ms at least."""
+    if sum(cursor.events_until(last_ms) for cursor in cursors) <= block_events:
+        return last_ms
+    while first_ms < last_ms:
+        middle = (first_ms + last_ms + 1) // 2
+        if sum(cursor.events_until(middle) for cursor in cursors) <= block_events:
+            first_ms = middle
+        else:
+            last_ms = middle - 1
+    return first_ms
 
 
 class _Cursor:
@@ -122,6 +140,10 @@ class _Cursor:
     def next_ms(self) -> int:
         """When the next message came."""
         return next((part.next_ms for part in self._loaded if not part.released), _FOREVER_MS)
+
+    def events_until(self, until_ms: int) -> int:
+        """Rows loaded of messages that Kafka got up to then."""
+        return sum(part.events_until(until_ms) for part in self._loaded)
 
     def fill(self) -> None:
         """Loads until something is there, if there is anything."""
@@ -184,6 +206,7 @@ class _PreparedPart:
         self._all_rows = messages.rows + messages.skipped
         if wanted.cuts_rows:
             self._leave_out_rows(wanted)
+        self._rows_before = np.concatenate(([0], np.cumsum(messages.rows)))
         self._joinable = self._find_joinable(states, ends)
         if not len(self._order):
             self._next = len(messages)
@@ -197,6 +220,11 @@ class _PreparedPart:
     def next_ms(self) -> int:
         """When its next message came."""
         return int(self._time_ms[self._next])
+
+    def events_until(self, until_ms: int) -> int:
+        """Rows of the messages up to then that have not been released."""
+        rows = self._rows_before
+        return int(rows[np.searchsorted(self._time_ms, until_ms, "right")] - rows[self._next])
 
     def take_count(self) -> int:
         """Wanted messages released since the last call."""
@@ -244,7 +272,7 @@ class _PreparedPart:
         kept_before = np.concatenate(([0], np.cumsum(keep)))
         end = loaded.start + messages.rows
         loaded.start, messages.rows = kept_before[loaded.start], kept_before[end] - kept_before[loaded.start]
-        loaded.events, loaded.row, loaded.port = loaded.events[keep], loaded.row[keep], loaded.port[keep]
+        loaded.events, loaded.row, loaded.port = picked(loaded.events, keep), loaded.row[keep], loaded.port[keep]
 
     def _find_joinable(
         self, states: dict[StreamKey, _LastOfStream], ends: Mapping[StreamKey, Set[int]]

@@ -22,7 +22,7 @@ from stream.batch import Batch
 from stream.capture_message import NO_TIMESTAMP_MS, Examined
 from stream.capture_schema import EVENTS, MESSAGES, ROW_GROUP_ROWS, SCHEMAS, ZSTD_LEVEL, encodings
 from stream.kinds import UNKNOWN
-from stream.record import Events
+from stream.record import Events, joined, picked
 from stream.topics import TOPICS
 
 PART_EVENTS = 1 << 18
@@ -128,6 +128,8 @@ class _SortedRows:
     events: Events
     message: Ints
     row: npt.NDArray[np.uint16]
+    in_order: npt.NDArray[np.bool_]
+    """Of each message: whether sorting by time left its rows in their order, so that their numbers need not be kept."""
     port: Ints
     texts: npt.NDArray[Any] | None
     port_names: _Names
@@ -141,18 +143,22 @@ class _SortedRows:
         counts = np.array([len(batch.events) for batch in batches], np.int64)
         if not counts.sum():
             return None
-        events = np.concatenate([batch.events for batch in batches])
+        events = joined([batch.events for batch in batches])
         message = np.repeat(np.arange(len(batches)), counts)
         begins = np.cumsum(counts) - counts
         row = np.arange(len(events)) - np.repeat(begins, counts)
         texts: npt.NDArray[Any] | None = None
         ports = _Names()
+        port_lists: dict[tuple[str, ...], int] = {}
         port_numbers: list[int] = []
         port_begin = np.zeros(len(batches), np.int64)
         for index, batch in enumerate(batches):
             begin = int(begins[index])
-            port_begin[index] = len(port_numbers)
-            port_numbers += map(ports.of, batch.ports)
+            known = port_lists.get(batch.ports)
+            if known is None:
+                known = port_lists[batch.ports] = len(port_numbers)
+                port_numbers += map(ports.of, batch.ports)
+            port_begin[index] = known
             if batch.positions is not None:
                 row[begin : begin + len(batch.events)] = batch.positions
             if batch.texts:
@@ -165,9 +171,14 @@ class _SortedRows:
             names = _Names()
             numbers = np.array([names.of(getattr(batch.stream, field)) for batch in batches], np.int64)
             streams[field] = (names, numbers)
-        order = np.argsort(events["time_ns"], kind="stable")
+        times = events["time_ns"]
+        in_order = np.ones(len(batches), bool)
+        backwards = np.flatnonzero((times[1:] < times[:-1]) & (message[1:] == message[:-1]))
+        in_order[message[backwards]] = False
+        in_order[[index for index, batch in enumerate(batches) if batch.skipped]] = False
+        order = np.argsort(times, kind="stable")
         return _SortedRows(
-            events[order], message[order], row[order].astype(np.uint16), port[order],
+            picked(events, order), message[order], row[order].astype(np.uint16), in_order, port[order],
             None if texts is None else texts[order], ports, streams, offsets,
         )  # fmt: skip
 
@@ -182,6 +193,7 @@ class _SortedRows:
         }
         numbers["offset"], numbers["row"] = self.offsets[message], self.row[chosen]
         columns: dict[str, Any] = {name: pa.array(values) for name, values in numbers.items()}
+        columns["row"] = _with_nulls(numbers["row"], self.in_order[message])
         for name in ("value", "extra"):
             columns[name] = _with_nulls(numbers[name], numbers[name] == UNKNOWN)
         columns["priority"] = _with_nulls(numbers["priority"], numbers["priority"] == kinds.NO_PRIORITY)
@@ -209,6 +221,8 @@ def _with_nulls(values: npt.NDArray[Any], null: npt.NDArray[np.bool_]) -> Any:
     """An Arrow array with nulls; several times as fast as pa.array(values, mask=null)."""
     if not null.any():
         return pa.array(values)
+    if null.all():
+        return pa.nulls(len(values), pa.from_numpy_dtype(values.dtype))
     valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, pa.py_buffer(values)])
 

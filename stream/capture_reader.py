@@ -22,7 +22,7 @@ from stream.capture_manifest import FileEntry, Manifest, Part, load_manifest
 from stream.capture_message import NO_TIMESTAMP_MS
 from stream.capture_schema import DICTIONARY_TEXTS, EVENTS, MESSAGES
 from stream.errors import CaptureError
-from stream.record import EVENT, Events
+from stream.record import EVENT, Events, joined, put
 
 Ints = npt.NDArray[np.int64]
 
@@ -200,13 +200,13 @@ def load_part(
     if filled:
         message = np.concatenate([rows.message for rows in read])
         number = np.concatenate([rows.row for rows in read])
-        # Where rows of unknown kind were left out, a row's number is not where it stands among those that are here.
-        place = start[message] + number if not messages.skipped.any() else _ranks(start, message, number)
-        if not (np.bincount(message, minlength=len(messages)) == messages.rows).all() or int(place.max()) >= total:
+        place = _places(start, message, number, np.concatenate([rows.numbered for rows in read]))
+        if not (np.bincount(message, minlength=len(messages)) == messages.rows).all():
             raise _inconsistent(folder, part)
-        events[place] = np.concatenate([rows.events for rows in read])
+        put(events, place, joined([rows.events for rows in read]))
         port[place] = np.concatenate([rows.port for rows in read])
-        row[place] = number
+        # Without rows left out between them, they are numbered as they stand.
+        row[place] = np.where(messages.skipped[message] > 0, number, place - start[message])
         texts = sorted((int(place[at]), text) for at, text in _texts(read))
     return LoadedPart(part, messages, start, events, port, list(names), row, texts)
 
@@ -227,6 +227,7 @@ class _Rows:
     message: Ints
     port: npt.NDArray[np.int32]
     row: npt.NDArray[np.uint16]
+    numbered: npt.NDArray[np.bool_]
     texts: list[str | None]
 
 
@@ -238,13 +239,15 @@ def _rows_of(table: Any, names: dict[str, int], find: Callable[[Ints], Ints]) ->
             events[name] = _numbers(table, name, _NULLS.get(name, 0))
     events["kind"] = _coded(table, "kind", _KIND_CODES)
     events["side"] = _coded(table, "side", _SIDE_CODES)
-    column = table.column("port").combine_chunks()
-    number = [names.setdefault(name, len(names)) for name in _dictionary(column)]
-    port = np.array(number or [0], np.int32)[_codes(column)]
+    ports = table.column("port").combine_chunks()
+    numbers = [names.setdefault(name, len(names)) for name in _dictionary(ports)]
+    port = np.array(numbers or [0], np.int32)[_codes(ports)]
     texts: list[str | None] = []
     if "text" in table.schema.names and table.column("text").null_count < len(table):
         texts = table.column("text").to_pylist()
-    return _Rows(events, find(_numbers(table, "offset")), port, _numbers(table, "row").astype(np.uint16), texts)
+    numbered = table.column("row").combine_chunks().is_valid().to_numpy(zero_copy_only=False)
+    row = _numbers(table, "row").astype(np.uint16)
+    return _Rows(events, find(_numbers(table, "offset")), port, row, numbered, texts)
 
 
 _PLAIN = frozenset(("time_ns", "priority", "value", "extra", "span_ns", "flow", "quality", "seen_ns"))
@@ -294,14 +297,20 @@ def _finder(offsets: Ints) -> Callable[[Ints], Ints]:
     return lambda offset: index[np.clip(offset - first, 0, span - 1)]
 
 
-def _ranks(start: Ints, message: Ints, row: npt.NDArray[np.uint16]) -> Ints:
-    """Positions where rows of unknown kind are missing, so that `row` has holes. All rows of a message must be here."""
-    order = np.lexsort((row, message))
+def _places(start: Ints, message: Ints, row: npt.NDArray[np.uint16], numbered: npt.NDArray[np.bool_]) -> Ints:
+    """Where each row stands: by its number in its message, and as they come where they have none.
+
+    A number may be larger than the number of rows before it: rows of unknown kind were left out between them.
+    """
+    # 16 bits, since NumPy sorts those by counting.
+    key = message.astype(np.uint16)
+    order = np.lexsort((row, key)) if numbered.any() else np.argsort(key, kind="stable")
+    place = np.empty(len(row), np.int64)
     counts = np.bincount(message, minlength=len(start))
     begin = np.cumsum(counts) - counts
-    position = np.empty(len(row), np.int64)
-    position[order] = start[message[order]] + np.arange(len(row)) - begin[message[order]]
-    return position
+    ordered = message[order]
+    place[order] = start[ordered] + np.arange(len(row)) - begin[ordered]
+    return place
 
 
 def _texts(read: Sequence[_Rows]) -> Iterator[tuple[int, str]]:
