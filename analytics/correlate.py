@@ -28,7 +28,7 @@ from stream.record import Events
 from stream.roster import RosterChange, SourceDown, SourceUp
 from stream.topics import FACTS
 
-VERSION = 1
+VERSION = 2
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""
@@ -186,7 +186,7 @@ class Correlate:
         elif batch.seq > state.next_seq:
             self.counters["lost_rows"] += batch.seq - state.next_seq
             time_ns = int(events["time_ns"][0]) if len(events) else max(state.mark_ns, 0)
-            device = fabric.engine.topology.device(batch.stream.device)
+            device = fabric.engine.topology.place_device(batch.stream.device)
             fabric.engine.losses.append((time_ns, device, batch.seq - state.next_seq))
         late = events["time_ns"] < max(state.mark_ns, fabric.settled_ns)
         if late.any():
@@ -194,9 +194,8 @@ class Correlate:
             events = events[~late]
         if not len(events):
             return
-        topology = fabric.engine.topology
-        known = np.array([topology.port(batch.stream.device, port) for port in batch.ports], np.int64)
-        fabric.waiting.append((events, known[events["port"]]))
+        numbers = np.array([fabric.asked.number(batch.stream.device, port) for port in batch.ports], np.int64)
+        fabric.waiting.append((events, numbers[events["port"]]))
         fabric.newest_ns = max(fabric.newest_ns, int(events["time_ns"].max()))
         fabric.changed = True
 
@@ -218,9 +217,9 @@ class Correlate:
         tick_ns = least if least == MARK_END else least // TICK_NS * TICK_NS
         if tick_ns <= fabric.settled_ns:
             return []
-        events, ports = fabric.rows()
+        events, numbers = fabric.rows()
         due = events["time_ns"] < tick_ns
-        fabric.waiting = [(events[~due], ports[~due])] if not due.all() else []
+        fabric.waiting = [(events[~due], numbers[~due])] if not due.all() else []
         finals: list[Item] = []
 
         def publish(closed: Closed) -> None:
@@ -228,7 +227,7 @@ class Correlate:
             finals.append(final)
             finals.extend(_ended_by(fabric, closed, final))
 
-        self._advance(fabric, fabric.engine, events[due], ports[due], tick_ns, publish)
+        self._advance(fabric, fabric.engine, events[due], numbers[due], tick_ns, publish)
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
         fabric.settled_ns = tick_ns
         oldest_ns = min((start_ns for start_ns, _ in fabric.engine.beginnings()), default=MARK_END)
@@ -256,23 +255,26 @@ class Correlate:
         fabric: Fabric,
         engine: Engine,
         events: Events,
-        ports: Ints,
+        numbers: Ints,
         until_ns: int,
         publish: Callable[[Closed], None],
     ) -> None:
-        """Feeds rows before until_ns to an engine, with the facts and windows that come to hold between them."""
+        """Feeds rows before until_ns to an engine, with the facts and windows that come to hold between them.
+
+        Here names are resolved, by the facts that hold at the time of each row (docs/decisions/0005).
+        """
         facts = sorted((entry for entry in fabric.facts if entry[0] < until_ns), key=_fact_order)
         stops = {from_ns for from_ns, _ in facts if from_ns > fabric.settled_ns}
         stops |= set(fabric.announced.changes(fabric.settled_ns, until_ns))
         for stop_ns in [*sorted(stops), until_ns]:
             for from_ns, fact in facts:
                 if from_ns < stop_ns:
-                    engine.add_fact(fact)
+                    engine.add_fact(fact, from_ns)
             facts = [(from_ns, fact) for from_ns, fact in facts if from_ns >= stop_ns]
             horizon_ns = fabric.announced.horizon_ns(stop_ns - 1)
             due = events["time_ns"] < stop_ns
-            engine.add_rows(events[due], ports[due], fabric.announced, horizon_ns)
-            events, ports = events[~due], ports[~due]
+            engine.add_rows(events[due], engine.places(fabric.asked, numbers[due]), fabric.announced, horizon_ns)
+            events, numbers = events[~due], numbers[~due]
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns
             engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
 
@@ -294,8 +296,8 @@ class Correlate:
             fabric.provisional[closed.id] = Provisional(now, int(ahead.slots[closed.slot, layout.S_FIRST_QUEUE]))
             out.append(now)
 
-        events, ports = fabric.rows()
-        self._advance(fabric, ahead, events, ports, MARK_END, publish)
+        events, numbers = fabric.rows()
+        self._advance(fabric, ahead, events, numbers, MARK_END, publish)
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out

@@ -18,14 +18,17 @@ import xxhash
 
 from analytics import layout
 from analytics.announced import Announced
+from analytics.asked_names import AskedNames, Unexplained, congestion, names_a_port
 from analytics.groups import carry_groups
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
 from analytics.membership import find
+from analytics.renames import carry_names
 from analytics.rows import pause_rows, window_rows
 from analytics.topology import PRIORITIES, Topology
 from stream import kinds, messages
 from stream.facts import Device, Flow, Link
+from stream.identity import Standing
 from stream.record import Events
 
 Ints = npt.NDArray[np.int64]
@@ -65,6 +68,7 @@ class Engine:
         self.pcie: dict[int, list[PcieReading]] = {}
         self.losses: list[tuple[int, int, int]] = []
         """(time_ns, device, rows lost or UNKNOWN) of sequence gaps and source losses."""
+        self.unexplained = Unexplained()
         self.ledgers = Ledgers()
         self.cursor_ns = layout.NEVER
         self._needed_ns = layout.NEVER
@@ -82,12 +86,16 @@ class Engine:
         """The sibling groups to which the state of ports belongs."""
         self._stale = False
         self._shares_topology = False
+        self._places: Ints = np.zeros(0, np.int64)
+        """By the number of a pair of names, the port that it means by the facts known."""
+        self._counted: set[int] = set()
+        """Ports whose names do not resolve and that were counted."""
 
-    def add_fact(self, fact: Device | Link) -> None:
+    def add_fact(self, fact: Device | Link, from_ns: int | None = None) -> None:
         """Takes a device or link in, valid for the rows that come after."""
         if self._shares_topology:
             self.topology, self._shares_topology = self.topology.copy(), False
-        self.topology.add(fact)
+        self.topology.add(fact, from_ns)
         self._stale = True
 
     def add_flow(self, flow: Flow, from_ns: int) -> None:
@@ -106,6 +114,14 @@ class Engine:
             flow = version
         return flow
 
+    def places(self, names: AskedNames, numbers: Ints) -> Ints:
+        """The ports that pairs of names mean by the facts known."""
+        self._grow()
+        place = self.topology.place
+        new = [place(*pair) for pair in names.pairs[len(self._places) :]]
+        self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
+        return self._places[numbers]
+
     def add_rows(self, events: Events, ports: Ints, announced: Announced, horizon_ns: int) -> None:
         """Takes settled rows in; `ports` are indices of the topology.
 
@@ -118,6 +134,7 @@ class Engine:
             window_rows(events, ports, horizon_ns, self.cursor_ns, self._destinations, self.counters),
         ]
         self._read_hosts(events, ports)
+        self._note_unexplained(events, ports)
         rows = np.concatenate([rows for rows, _ in made])
         flows = np.concatenate([flows for _, flows in made])
         self._rows = np.concatenate((self._rows, rows))
@@ -147,6 +164,7 @@ class Engine:
         self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
         self.pcie = {device: _forget(readings, self._needed_ns) for device, readings in self.pcie.items()}
         self.losses = [loss for loss in self.losses if loss[0] >= self._needed_ns]
+        self.unexplained.forget(self._needed_ns)
 
     def still_open(self, now_ns: int) -> list[Closed]:
         """The cascades that have not closed, with open pauses up to `now_ns`. It books on the ledgers: use a copy."""
@@ -178,6 +196,7 @@ class Engine:
         twin._shares_topology = True
         twin.pcie = {device: list(readings) for device, readings in self.pcie.items()}
         twin.losses = list(self.losses)
+        twin.unexplained, twin._counted = self.unexplained.copy(), set(self._counted)
         for name in ("queues", "roots", "shares", "devices", "ports", "slots"):
             setattr(twin, name, getattr(self, name).copy())
         twin.free_slots = list(self.free_slots)
@@ -198,6 +217,7 @@ class Engine:
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
             "pcie": [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()],
             "losses": [list(loss) for loss in self.losses],
+            "unexplained": self.unexplained.state(),
             "needed_ns": self._needed_ns,
             "flows": [[from_ns, *messages.encode(flow)]
                       for versions in self.flows.values() for from_ns, flow in versions],
@@ -213,6 +233,7 @@ class Engine:
         self.free_slots, self._stale = state["free_slots"], state["stale"]
         self.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in state["pcie"]}
         self.losses = [(time_ns, device, count) for time_ns, device, count in state["losses"]]
+        self.unexplained.load(state["unexplained"])
         self._needed_ns = state["needed_ns"]
         for from_ns, *message in state["flows"]:
             flow = cast(Flow, messages.decode(*message))
@@ -231,11 +252,12 @@ class Engine:
         return f"{xxhash.xxh3_64_intdigest(text.encode()):016x}"
 
     def _grow(self) -> None:
-        """Makes the arrays cover every name that has been met."""
+        """Makes the arrays cover every name that has been met, and lets names mean what the facts say."""
         topology = self.topology
-        if self._stale:
+        rebuilt, self._stale = self._stale, False
+        if rebuilt:
             topology.rebuild()
-            self._stale = False
+            self._places = self._places[:0]
         elif not topology.complete():
             topology.extend()
         queues = len(self.topology.ports) * PRIORITIES - len(self.queues)
@@ -258,12 +280,29 @@ class Engine:
         if self._groups is not topology.port_group:
             carry_groups(self.ports, self._groups, topology, self.queues, self.roots, self.shares, self.cursor_ns)
             self._groups = topology.port_group
+        if rebuilt and topology.moved_ports:
+            self._carry_names()
+
+    def _carry_names(self) -> None:
+        topology = self.topology
+        ends = carry_names(
+            topology, self._rows, self.queues, self.roots, self.shares, self.devices, max(self.cursor_ns, 0)
+        )
+        self._rows = np.concatenate((self._rows, ends))
+        self._row_flows = np.concatenate((self._row_flows, np.zeros(len(ends), np.uint64)))
+        moved: dict[int, list[PcieReading]] = {}
+        for device, readings in self.pcie.items():
+            for reading in readings:
+                port = topology.port(topology.devices[device], reading.port)
+                here, name = topology.ports[topology.moved_ports.get(port, port)]
+                moved.setdefault(here, []).append(reading._replace(port=name))
+        self.pcie = {device: sorted(readings) for device, readings in moved.items()}
 
     def _destinations(self, events: Events) -> Ints:
         """Index of each flow's destination device + 1, 0 where the flow is not known at the row's time."""
         times = zip(events["flow"].tolist(), events["time_ns"].tolist(), strict=True)
         known = [self.flow_at(flow, time_ns) for flow, time_ns in times]
-        return np.array([self.topology.device(flow.dst_device) + 1 if flow else 0 for flow in known], np.int64)
+        return np.array([self.topology.place_device(flow.dst_device) + 1 if flow else 0 for flow in known], np.int64)
 
     def _read_hosts(self, events: Events, ports: Ints) -> None:
         """Keeps PCIe readings and losses with their times; both are looked up by time when a cascade closes."""
@@ -278,6 +317,20 @@ class Engine:
         lost = events["kind"] == kinds.SOURCE_LOST
         for row, port in zip(events[lost], ports[lost].tolist(), strict=True):
             self.losses.append((int(row["time_ns"]), self.topology.ports[port][0], int(row["value"])))
+
+    def _note_unexplained(self, events: Events, ports: Ints) -> None:
+        """Counts names that do not resolve, and keeps when they came up; looked up by time when a cascade closes."""
+        topology = self.topology
+        unresolved = topology.unresolved[ports]
+        if not unresolved.any():
+            return
+        for port in set(ports[unresolved & names_a_port(events)].tolist()) - self._counted:
+            device, name = topology.ports[port]
+            conflicting = topology.names.resolve(topology.devices[device], name).standing == Standing.CONFLICTING
+            self.counters["names_conflicting" if conflicting else "names_unknown"] += 1
+            self._counted.add(port)
+        told = unresolved & congestion(events)
+        self.unexplained.add(ports[told], events["time_ns"][told])
 
     def _order(self, rows: Ints, flows: npt.NDArray[np.uint64]) -> Ints:
         """The order of event time; ties by type, then by names and contents, never by arrival."""

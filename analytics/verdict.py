@@ -186,6 +186,7 @@ def _ingress_ports(closed: Closed, egress: int) -> int:
 
 
 def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributor, ...]:
+    names = engine.topology.names
     counted: dict[int, int] = {}
     for (of, flow, _), amount in closed.ledger.flow_bytes.items():
         if of == root:
@@ -206,8 +207,8 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
             Contributor(
                 flow=f"{number:016x}",
                 name=known.name if known else "",
-                src_device=known.src_device if known else "",
-                dst_device=known.dst_device if known else "",
+                src_device=names.device(known.src_device) if known else "",
+                dst_device=names.device(known.dst_device) if known else "",
                 bytes=amount,
                 share_ppm=amount * PPM // total if total else 0,
                 estimated=estimated,
@@ -218,12 +219,13 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
 
 def _passes(engine: Engine, flow: Flow, root: int) -> bool:
     """Whether the flow's known path leaves by the root egress, or ends at the root host."""
+    names = engine.topology.names
     if root & 3 == layout.ROOT_HOST:
-        return flow.dst_device == engine.topology.devices[root >> 2]
+        return names.device(flow.dst_device) == engine.topology.devices[root >> 2]
     if root & 3 != layout.ROOT_EGRESS:
         return False
-    device, port, _ = engine.topology.queue_name(root >> 2)
-    return any(hop.device == device and hop.out_port == port for hop in flow.path)
+    place = engine.topology.queue_name(root >> 2)[:2]
+    return any(names.resolve(hop.device, hop.out_port)[:2] == place for hop in flow.path)
 
 
 def _causes(closed: Closed) -> dict[int, list[int]]:
@@ -297,20 +299,25 @@ def _confidence(
     missing: list[str] = []
     seen, covered, one_ended = 0, 0, set()
     silent: set[str] = set()
+    ends: set[str] = set()
+    unexplained = _unexplained(engine, closed)
+    unclear = {topology.ports[port][0] for port in unexplained}
     for queue, tally in closed.ledger.queues.items():
-        told = topology.queue_name(queue)[0]
+        told, port, _ = topology.queue_name(queue)
         pauser = int(topology.port_device[tally.pauser]) if tally.pauser >= 0 else -1
         reports = int(engine.devices[pauser, layout.D_REPORTS]) if pauser >= 0 else 0
         is_host = pauser >= 0 and bool(topology.is_host[pauser])
         seen |= 0 if is_host else reports
-        if is_host or reports:
+        if pauser < 0:
+            ends.add(f"{told}:{port}")
+        elif (is_host or reports) and pauser not in unclear:
             covered += tally.pause_ns
-        elif pauser >= 0:
+        elif not reports:
             silent.add(topology.devices[pauser])
         one_ended |= {
             name
             for name in (told, topology.devices[pauser] if pauser >= 0 else told)
-            if not announced.reports(name, closed.start_ns, closed.end_ns)
+            if not announced.reports(name, closed.start_ns, closed.end_ns, topology.names)
         }
     time = 0.9 if one_ended else 1.0
     if one_ended:
@@ -322,6 +329,11 @@ def _confidence(
         missing.append(f"{lost} rows that were lost or ends that were guessed")
     if silent:
         missing.append(f"queue depth, ECN marks or bytes of {_some(silent)}")
+    if ends:
+        missing.append(f"what is at the other end of {_some(ends)}")
+    if unexplained:
+        called = {f"{topology.devices[device]}:{name}" for device, name in map(topology.ports.__getitem__, unexplained)}
+        missing.append(f"which ports these names mean: {_some(called)}")
     switch_kinds = seen.bit_count()
     host_roots = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
     host_known = any(reading.time_ns <= closed.end_ns for host in host_roots for reading in engine.pcie.get(host, ()))
@@ -332,6 +344,16 @@ def _confidence(
     evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
     coverage = min(1.0, covered / pause_ns) if pause_ns else 0.0
     return Confidence(round(PPM * time * coverage * evidence * _margin(engine, shares)), tuple(missing))
+
+
+def _unexplained(engine: Engine, closed: Closed) -> list[int]:
+    """Ports of devices of the cascade that had rows under names which do not resolve, while it went on."""
+    topology = engine.topology
+    devices = set()
+    for queue, tally in closed.ledger.queues.items():
+        devices |= {int(topology.port_device[port]) for port in (queue // PRIORITIES, tally.pauser) if port >= 0}
+    near = engine.unexplained.between(closed.start_ns - layout.GAP_NS, closed.end_ns)
+    return [port for port in near if topology.ports[port][0] in devices]
 
 
 def _margin(engine: Engine, shares: dict[int, int]) -> float:
