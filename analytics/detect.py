@@ -252,6 +252,7 @@ class Detect:
         out = self._emit(stream, state, told[np.argsort(told["time_ns"], kind="stable")])
         if state.finished:
             # Its number of rows is all that is still asked for.
+            state.reached_ns = 0
             state.ports, state.open_ns, state.order = {}, state.open_ns[:0], state.order[:0]
             self._ended[stream] = None
             if len(self._ended) > MAX_ENDED:

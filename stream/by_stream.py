@@ -50,6 +50,7 @@ class ByStream:
     """
 
     notice = "exactly once: outputs, state and offsets are committed together"
+    keeps_control = False
 
     def __init__(self, settings: KafkaSettings, step: StreamStep, instance: str, deadline_s: float) -> None:
         self._settings = settings

@@ -33,6 +33,11 @@ class Outlet(Protocol):
         """What its users should know, in one sentence."""
         ...
 
+    @property
+    def keeps_control(self) -> bool:
+        """Whether it keeps how far the roster has been read; where it does not, every worker reads it all again."""
+        ...
+
     def serves(self, reader: Subscriber) -> None:
         """The worker reads its topics by this reader."""
         ...
@@ -73,6 +78,7 @@ class AtLeastOnce:
         "reads from the earliest offset; at least once: after a restart it reads everything again and publishes "
         "the same results under the same identities"
     )
+    keeps_control = True
 
     def __init__(self, settings: KafkaSettings, deadline_s: float) -> None:
         self._outbox = Outbox(settings, deadline_s=deadline_s)

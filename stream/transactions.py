@@ -92,6 +92,12 @@ class Transactions:
         except KafkaException as err:
             raise setting_error(err) from err
         self.view = look_through(self._producer, settings, self._last_error, deadline_s)
+        if self.view.broker.embedded:
+            # It answers every call, and shows readers what was aborted.
+            raise BrokerError(
+                "the embedded broker has no transactions: exactly once needs a real Kafka",
+                "docker compose up -d --wait",
+            )
         self._begin_working(deadline_s)
 
     def commit(self, messages: Sequence[Placed], member: Member | None = None) -> None:
@@ -141,11 +147,10 @@ class Transactions:
         for placed in messages:
             self._produce(placed)
         if member is not None:
-            metadata = member.group_metadata()
-            if metadata is None:
-                # A broker lets offsets without any membership pass unchecked.
+            metadata, positions = member.group_metadata(), member.kafka_positions()
+            if metadata is None or not positions:
+                # A broker checks who we are by our offsets alone, and lets those without any membership pass.
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "not a member of the group any more"))
-            positions = member.kafka_positions()
             self._attempt(end_s, lambda left_s: self._producer.send_offsets_to_transaction(positions, metadata, left_s))
         self._attempt(end_s, self._producer.commit_transaction)
 

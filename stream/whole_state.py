@@ -36,6 +36,7 @@ class WholeState:
     """
 
     notice = "exactly once: final cascades are committed together with the state; provisional revisions go out at once"
+    keeps_control = True
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from stream.messages import Item, encode
 from stream.offset_gaps import PartitionId
 from stream.outlets import AtLeastOnce, Outlet
 from stream.progress import Progress, Status
-from stream.roster import SourceUp
+from stream.roster import SourceDown, SourceUp
 from stream.sampled_log import SampledLog
 from stream.subscriber import WAIT_S, Received, Subscriber
 
@@ -93,6 +93,7 @@ class Worker:
         self._progress = Progress()
         self._guard = IsolatedStep(step)
         self._announced: set[StreamKey] = set()
+        self._shares = group is not None
         self._place_of: dict[StreamKey, PartitionId] = {}
         self._counters = {"items": 0, "outputs": 0, "unsendable": 0, "poisoned": 0, "rebalances": 0}
         self._unsendable_log = SampledLog(_log)
@@ -102,6 +103,9 @@ class Worker:
         self._outlet = outlet or AtLeastOnce(settings, deadline_s)
         self._dead_letters = DeadLetters(name, self._outlet.send, clock_ns)
         self._intake = Intake(self._dead_letters)
+        # A letter for every process that reads the roster again would be many letters; correlate writes one.
+        self._control_intake = self._intake if self._outlet.keeps_control else Intake(None)
+        self._intakes = {self._intake, self._control_intake}
         self._control = Subscriber(settings, ["control"], starts=self._outlet.starts, deadline_s=deadline_s)
         self._data = Subscriber(
             settings,
@@ -120,7 +124,7 @@ class Worker:
         data, control = self._data.counters, self._control.counters
         return {
             **self._counters,
-            **self._intake.counters,
+            **{name: sum(i.counters[name] for i in self._intakes) for name in self._intake.counters},
             "dead_letters": self._dead_letters.count,
             **{name: data[name] + control[name] for name in data},
             **{f"outbox_{name}": count for name, count in self._outlet.counters.items()},
@@ -172,7 +176,7 @@ class Worker:
         received = self._data.consume(MAX_MESSAGES, WAIT_S)
         self._mind_silence(bool(received))
         read = self._decode(received)
-        told = self._decode(self._control.consume(MAX_MESSAGES, 0))
+        told = self._control_intake.read(self._control.consume(MAX_MESSAGES, 0))
         self._learn(told)
         if not self._all_announced(read):
             told += self._roster_up_to_now()
@@ -184,6 +188,8 @@ class Worker:
 
     def _decode(self, received: Sequence[Received]) -> list[tuple[Received, Item]]:
         read = self._intake.read(received)
+        if not self._shares:
+            return read
         for message, item in read:
             stream = _stream_of(item)
             if stream is not None:
@@ -194,6 +200,8 @@ class Worker:
         for _, item in told:
             if isinstance(item, SourceUp):
                 self._announced.update(item.stream_keys())
+            elif isinstance(item, SourceDown):
+                self._announced.difference_update(item.stream_keys())
 
     def _all_announced(self, read: Sequence[tuple[Received, Item]]) -> bool:
         streams = {stream for _, item in read if (stream := _stream_of(item)) is not None}
@@ -209,7 +217,7 @@ class Worker:
                 raise _StoppedAmidTurn
             try:
                 marks = marks or self._control.watermarks(_QUERY_S)
-                told += self._decode(self._control.consume(MAX_MESSAGES))
+                told += self._control_intake.read(self._control.consume(MAX_MESSAGES))
             except UnreachableError:
                 if time.monotonic() >= end_s:
                     raise

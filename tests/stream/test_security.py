@@ -19,7 +19,7 @@ from stream.messages import Encoded
 from stream.outbox import Outbox
 from stream.subscriber import Subscriber
 from stream.topic_admin import create_topics, describe_topics
-from stream.transactions import Transactions
+from stream.transactions import Placed, Transactions
 from tests.secure_kafka import ADMIN, INSIDE, KEY_PASSWORD, PASSWORD, SecureKafka
 
 pytestmark = pytest.mark.kafka
@@ -236,7 +236,7 @@ def test_a_group_and_a_transactional_id_belong_to_their_role(guarded: SecureKafk
 
 def test_a_transaction_without_the_right_to_its_topic_ends_with_that_word(guarded: SecureKafka) -> None:
     transactions = Transactions(guarded.scram("detect", PREFIX), "detect.one")
-    said = told(lambda: transactions.commit([Encoded("cascade", b"k", b"v")]))
+    said = told(lambda: transactions.commit([Placed(Encoded("cascade", b"k", b"v"))]))
     assert f"User:detect has no right to Write on topic {PREFIX}.cascade" in said
     transactions.close()
 
