@@ -7,7 +7,7 @@ follows the roster would wait for the others for ever: here they are left out, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,10 +29,11 @@ SILENT_MS = 10_000
 
 
 class Told(NamedTuple):
-    """A roster change or fact, and when Kafka got it."""
+    """A roster change or fact, and when Kafka got it; `offset` is -1 for a change that is not in the capture."""
 
     timestamp_ms: int
     item: RosterChange | Fact
+    offset: int = -1
 
 
 @dataclass(slots=True)
@@ -44,7 +45,9 @@ class Span:
     first_seq: int
     next_seq: int
     mark_ns: int
+    first_ns: int
     last_ns: int
+    first_ms: int
     last_ms: int
 
     def join(self, later: Span) -> None:
@@ -53,7 +56,9 @@ class Span:
         self.first_seq = min(self.first_seq, later.first_seq)
         self.next_seq = max(self.next_seq, later.next_seq)
         self.mark_ns = max(self.mark_ns, later.mark_ns)
+        self.first_ns = min(self.first_ns, later.first_ns)
         self.last_ns = max(self.last_ns, later.last_ns)
+        self.first_ms = min(self.first_ms, later.first_ms)
         self.last_ms = max(self.last_ms, later.last_ms)
 
 
@@ -120,7 +125,9 @@ def _span(messages: Messages, chosen: Ints) -> Span:
         first_seq=int(messages.seq[chosen].min()),
         next_seq=int((messages.seq + messages.rows + messages.skipped)[chosen].max()),
         mark_ns=int(marks[marks < MARK_END].max(initial=0)),
+        first_ns=int(messages.first_ns[chosen].min()),
         last_ns=int(messages.last_ns[chosen].max()),
+        first_ms=int(messages.timestamp_ms[chosen].min()),
         last_ms=int(messages.timestamp_ms[chosen].max()),
     )
 
@@ -147,22 +154,19 @@ class Context:
 def read_context(folder: CaptureFolder, streams: CapturedStreams, topics: Sequence[str], wanted: RowFilter) -> Context:
     """The roster and facts of a capture for the wanted rows of these topics."""
     context = Context()
-    told: list[tuple[int, int, int, RosterChange | Fact]] = []
-    for rank, topic in enumerate(("control", *FACTS)):
-        for place, (timestamp_ms, item) in enumerate(_items(folder, topic, context.counters)):
-            # The end of a stream behind the times wanted does not concern them: it was alive until then.
-            if not (isinstance(item, SourceDown) and item.at_ns >= wanted.to_ns):
-                told.append((timestamp_ms, rank, place, item))
-    # Stable in each topic's own order, whatever its clock did; the roster comes before the facts of the same moment.
-    told.sort(key=lambda each: (each[0], each[1], each[2]))
+    # The roster comes before the facts of the same moment; within a topic its own order stays.
+    told = [each for topic in ("control", *FACTS) for each in _items(folder, topic, context.counters)]
+    # The end of a stream behind the times wanted does not concern them: it was alive until then.
+    told = [each for each in told if not (isinstance(each.item, SourceDown) and each.item.at_ns >= wanted.to_ns)]
+    told.sort(key=lambda each: each.timestamp_ms)
     spans = streams.by_stream()
-    for timestamp_ms, _, _, item in told:
+    for timestamp_ms, item, _ in told:
         if not isinstance(item, SourceUp | SourceDown) and item.valid_from_ns < wanted.to_ns:
             _count_fact(spans, item, timestamp_ms)
     ups: dict[StreamKey, int] = {}
-    ended = {key for _, _, _, item in told if isinstance(item, SourceDown) for key in item.stream_keys()}
-    empty = {key for _, _, _, item in told if isinstance(item, SourceDown) for key in _without_rows(item)}
-    for timestamp_ms, _, _, item in told:
+    ended = {key for _, item, _ in told if isinstance(item, SourceDown) for key in item.stream_keys()}
+    empty = {key for _, item, _ in told if isinstance(item, SourceDown) for key in _without_rows(item)}
+    for timestamp_ms, item, offset in told:
         change: RosterChange | Fact | None
         if isinstance(item, SourceUp):
             change = _fitted_up(item, spans, empty, topics, wanted)
@@ -173,7 +177,7 @@ def read_context(folder: CaptureFolder, streams: CapturedStreams, topics: Sequen
         else:
             change = item if item.valid_from_ns < wanted.to_ns else None
         if change is not None:
-            context.told.append(Told(timestamp_ms, change))
+            context.told.append(Told(timestamp_ms, change, offset))
     _end_the_endless(context, spans, ups, ended, streams.end_ms)
     context.told.sort(key=lambda each: each.timestamp_ms)
     for item in (*context.roster, *context.cut):
@@ -183,30 +187,30 @@ def read_context(folder: CaptureFolder, streams: CapturedStreams, topics: Sequen
     return context
 
 
-def _items(folder: CaptureFolder, topic: str, counters: Counter[str]) -> Iterable[tuple[int, RosterChange | Fact]]:
+def _items(folder: CaptureFolder, topic: str, counters: Counter[str]) -> Iterator[Told]:
     latest_ms = 0
     for part in folder.parts([topic]):
         messages = read_messages(folder, part, ("key", "json"))
-        columns = messages.columns
-        for timestamp_ms, key, text in zip(
-            messages.timestamp_ms.tolist(), columns["key"], columns["json"], strict=True
+        keys, texts = messages.columns["key"], messages.columns["json"]
+        for at, (timestamp_ms, offset) in enumerate(
+            zip(messages.timestamp_ms.tolist(), messages.offset.tolist(), strict=True)
         ):
             # Never back within the topic: its order is the one that readers of Kafka see.
             latest_ms = max(latest_ms, timestamp_ms)
-            if text is None:
+            if texts[at] is None:
                 continue
             try:
-                item = decode(topic, key, text.encode())
+                item = decode(topic, keys[at], texts[at].encode())
             except WireError:
                 counters["unreadable_facts_and_changes"] += 1
                 continue
             assert isinstance(item, SourceUp | SourceDown | Device | Link | Flow)
-            yield latest_ms, item
+            yield Told(latest_ms, item, offset)
 
 
 def _count_fact(spans: dict[StreamKey, Span], fact: Fact, timestamp_ms: int) -> None:
     seq, mark_ns = fact.stream.seq, min(fact.stream.mark_ns, fact.valid_from_ns)
-    span = Span(0, 0, seq, seq + 1, mark_ns, fact.valid_from_ns, timestamp_ms)
+    span = Span(0, 0, seq, seq + 1, mark_ns, fact.valid_from_ns, fact.valid_from_ns, timestamp_ms, timestamp_ms)
     key = fact_stream(fact)
     if key in spans:
         spans[key].join(span)

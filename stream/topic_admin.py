@@ -6,7 +6,7 @@ The embedded broker made its topics when it started: there only the list works, 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
@@ -82,18 +82,21 @@ def list_topics(settings: KafkaSettings, deadline_s: float = CONNECT_DEADLINE_S)
 def create_topics(
     settings: KafkaSettings,
     *,
-    partitions: int | None = None,
+    partitions: int | Mapping[str, int] | None = None,
     replication: int = BROKER_DEFAULT,
+    for_ever: bool = False,
     deadline_s: float = ADMIN_DEADLINE_S,
 ) -> list[TopicCreation]:
     """Makes those topics of the table that Kafka does not have; `partitions` replaces the count where that is not one.
 
-    Raises BrokerError if a topic cannot be made, and on the embedded broker.
+    A mapping has the counts by topic. With `for_ever`, the new topics keep everything whatever the table says. Raises
+    BrokerError if a topic cannot be made, and on the embedded broker.
     """
     view = look(settings, min(deadline_s, CONNECT_DEADLINE_S))
     if view.broker.embedded:
         raise _embedded_refuses("create topics")
-    counts = {t.name: t.partitions if partitions is None or t.partitions == 1 else partitions for t in TOPICS}
+    given = partitions if isinstance(partitions, Mapping) else dict.fromkeys(BY_NAME, partitions)
+    counts = {t.name: t.partitions if t.partitions == 1 else given.get(t.name) or t.partitions for t in TOPICS}
     existing = [t.name for t in TOPICS if full_name(settings.prefix, t.name) in view.partitions]
     missing = [t for t in TOPICS if t.name not in existing]
     made: set[str] = set()
@@ -103,7 +106,7 @@ def create_topics(
                 full_name(settings.prefix, topic.name),
                 num_partitions=counts[topic.name],
                 replication_factor=replication,
-                config=wanted_configs(topic),
+                config=wanted_configs(topic) | ({"retention.ms": "-1"} if for_ever else {}),
             )
             for topic in missing
         ]

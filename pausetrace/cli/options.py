@@ -12,13 +12,30 @@ from collections.abc import Callable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
+    from typing import Any
 
     from pausetrace.config import Loaded
     from stream.kafka_settings import KafkaSettings
 
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+    Verbs = argparse._SubParsersAction["Parser"]
 
 Run = Callable[[argparse.Namespace], int]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser; a group may have a verb that is meant where none is named, such as `capture DIR`."""
+
+    default_verb = ""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As ever, with the default verb put in."""
+        if self.default_verb and args and args[0] not in (*self._verbs(), "-h", "--help"):
+            args = [self.default_verb, *args]
+        return super().parse_known_args(args, namespace)
+
+    def _verbs(self) -> list[str]:
+        actions = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return [verb for action in actions for verb in action.choices]
 
 
 EXIT_TERMINATED = 143
@@ -50,7 +67,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def add_verb(
     verbs: Verbs, name: str, summary: str, run: Run | None = None, description: str = "", epilog: str = ""
-) -> argparse.ArgumentParser:
+) -> Parser:
     """A verb whose work is `run`, or (None) a group of verbs."""
     parser = verbs.add_parser(
         name,
@@ -65,9 +82,10 @@ def add_verb(
     return parser
 
 
-def add_group(verbs: Verbs, name: str, summary: str, description: str = "") -> Verbs:
-    """A group of verbs, such as `topics`."""
+def add_group(verbs: Verbs, name: str, summary: str, description: str = "", default: str = "") -> Verbs:
+    """A group of verbs, such as `topics`; `default` is meant where the next word is none of them."""
     parser = add_verb(verbs, name, summary, None, description)
+    parser.default_verb = default
     return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
 

@@ -6,10 +6,15 @@ import argparse
 import sys
 
 from pausetrace.cli.options import add_group, add_kafka_options, add_output_option, add_verb, kafka_settings, terminated
+from pausetrace.cli.row_options import add_row_options, chooses_rows, row_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from pausetrace.cli.options import Verbs
+    from stream.cascade import Cascade
 
 WITHOUT_HELP = "evidence to withhold: flows, queues or both (flows,queues)"
 
@@ -17,13 +22,18 @@ WITHOUT_HELP = "evidence to withhold: flows, queues or both (flows,queues)"
 def register(verbs: Verbs) -> None:
     """Adds the verbs."""
     analyze = add_verb(
-        verbs, "analyze", "say what happened in a trace", run_analyze,
-        "Reads a trace folder (docs/trace-format.md) and says who paused whom, where it began and why. Needs no Kafka.",
+        verbs, "analyze", "say what happened in a trace or a capture", run_analyze,
+        "Reads a trace folder (docs/trace-format.md) or a capture (docs/capture.md) and says who paused whom, where\n"
+        "it began and why. Needs no Kafka.",
     )  # fmt: skip
     analyze.add_argument("path", metavar="PATH", help="the folder")
     add_output_option(analyze, "table", "json", "jsonl")
     analyze.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
     analyze.add_argument("--all", action="store_true", help="draw harmless cascades too")
+    analyze.add_argument(
+        "--workers", metavar="N", type=int, default=1, help="spread a capture over so many processes (default: 1)"
+    )
+    add_row_options(analyze)
     evaluate = add_verb(
         verbs, "evaluate", "score the analysis against traces of known truth", run_evaluate,
         "Analyzes traces whose truth is known (docs/evaluation.md) and scores what was said.",
@@ -52,26 +62,54 @@ def run_analyze(args: argparse.Namespace) -> int:
     """Analyzes one folder."""
     from pathlib import Path
 
-    from pausetrace.analysis import analyze_trace
+    from stream.capture_manifest import JOURNAL, MANIFEST
 
-    analysis = analyze_trace(Path(args.path), _without(args.without))
-    for note in analysis.notes:
+    path = Path(args.path)
+    if (path / MANIFEST).exists() or (path / JOURNAL).exists():
+        cascades, notes = _analyze_capture(args, path)
+    else:
+        cascades, notes = _analyze_trace(args, path)
+    for note in notes:
         print(f"pausetrace: note: {note}", file=sys.stderr)
     if args.output == "table":
         from pausetrace.report import print_report
         from pausetrace.terminal import make_console
 
-        print_report(analysis.cascades, make_console(sys.stdout), whole=args.all, hint=" (--all draws them)")
+        print_report(cascades, make_console(sys.stdout), whole=args.all, hint=" (--all draws them)")
         return 0
     from pausetrace.report import worst_first
     from stream.messages import encode
 
-    values = [encode(cascade).value.decode() for cascade in worst_first(analysis.cascades)]
+    values = [encode(cascade).value.decode() for cascade in worst_first(cascades)]
     if args.output == "jsonl":
         sys.stdout.writelines(f"{value}\n" for value in values)
     else:
         sys.stdout.write(f"[{','.join(values)}]\n")
     return 0
+
+
+def _analyze_trace(args: argparse.Namespace, path: Path) -> tuple[Sequence[Cascade], Sequence[str]]:
+    from pausetrace.analysis import analyze_trace
+    from stream.errors import ConfigError
+
+    if args.workers != 1 or chooses_rows(args):
+        raise ConfigError(
+            f"{path} is no capture, whose rows could be chosen or spread over processes",
+            "turn it into one: pausetrace capture import",
+        )
+    return analyze_trace(path, _without(args.without))
+
+
+def _analyze_capture(args: argparse.Namespace, path: Path) -> tuple[Sequence[Cascade], Sequence[str]]:
+    from pausetrace.capture_analysis import analyze_capture
+    from pausetrace.progress import Bar
+    from stream.errors import ConfigError
+
+    if args.without:
+        raise ConfigError("--without is for traces", "choose a capture's rows by --kind, or leave a topic out")
+    with Bar("analyzing", "messages") as bar:
+        analysis = analyze_capture(path, row_filter(args), workers=args.workers, progress=bar.update)
+    return (*analysis.cascades, *analysis.unfinished), analysis.notes
 
 
 def run_evaluate(args: argparse.Namespace) -> int:
@@ -108,7 +146,6 @@ def run_import_csv(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from pausetrace.importer import import_trace
-    from pausetrace.units import parse_time
     from simulation.trace import read_trace
     from stream.errors import ConfigError
 
@@ -124,17 +161,7 @@ def run_import_csv(args: argparse.Namespace) -> int:
         print(f"pausetrace: note: {note}", file=sys.stderr)
     # However it ends, the roster is told that its streams have.
     signal.signal(signal.SIGTERM, terminated)
-    if args.time == "now":
-        start_ns = None
-    elif args.time == "keep":
-        start_ns = 0
-    else:
-        try:
-            start_ns = parse_time(args.time)
-        except ValueError as err:
-            raise ConfigError(
-                f"--time {args.time}: {err}", "give now, keep or a time like 2026-11-30T22:10:00Z"
-            ) from err
+    start_ns = start_time(args.time)
     while True:
         begun_s = time.monotonic()
         from_ns = time.time_ns() if start_ns is None else start_ns
@@ -147,6 +174,19 @@ def run_import_csv(args: argparse.Namespace) -> int:
         if args.every is None:
             return 0
         time.sleep(max(0.0, begun_s + args.every - time.monotonic()))
+
+
+def start_time(text: str) -> int | None:
+    """The time of --time in ns, None for now; raises ConfigError."""
+    from pausetrace.units import parse_time
+    from stream.errors import ConfigError
+
+    if text in ("now", "keep"):
+        return None if text == "now" else 0
+    try:
+        return parse_time(text)
+    except ValueError as err:
+        raise ConfigError(f"--time {text}: {err}", "give now, keep or a time like 2026-11-30T22:10:00Z") from err
 
 
 def _without(text: str) -> frozenset[str]:
