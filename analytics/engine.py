@@ -88,8 +88,8 @@ class Engine:
         self._shares_topology = False
         self._places: Ints = np.zeros(0, np.int64)
         """By the number of a pair of names, the port that it means by the facts known."""
-        self._counted: set[int] = set()
-        """Ports whose names do not resolve and that were counted."""
+        self._counted: set[tuple[str, str]] = set()
+        """Names that do not resolve and were counted."""
 
     def add_fact(self, fact: Device | Link, from_ns: int | None = None) -> None:
         """Takes a device or link in, valid for the rows that come after."""
@@ -258,6 +258,7 @@ class Engine:
         if rebuilt:
             topology.rebuild()
             self._places = self._places[:0]
+            self._count_unresolved(topology.conflicting_ends)
         elif not topology.complete():
             topology.extend()
         queues = len(self.topology.ports) * PRIORITIES - len(self.queues)
@@ -324,13 +325,16 @@ class Engine:
         unresolved = topology.unresolved[ports]
         if not unresolved.any():
             return
-        for port in set(ports[unresolved & names_a_port(events)].tolist()) - self._counted:
-            device, name = topology.ports[port]
-            conflicting = topology.names.resolve(topology.devices[device], name).standing == Standing.CONFLICTING
-            self.counters["names_conflicting" if conflicting else "names_unknown"] += 1
-            self._counted.add(port)
+        used = np.unique(ports[unresolved & names_a_port(events)]).tolist()
+        self._count_unresolved({topology.queue_name(port * PRIORITIES)[:2] for port in used})
         told = unresolved & congestion(events)
         self.unexplained.add(ports[told], events["time_ns"][told])
+
+    def _count_unresolved(self, names: set[tuple[str, str]]) -> None:
+        for name in names - self._counted:
+            conflicting = self.topology.names.resolve(*name).standing == Standing.CONFLICTING
+            self.counters["names_conflicting" if conflicting else "names_unknown"] += 1
+        self._counted |= names
 
     def _order(self, rows: Ints, flows: npt.NDArray[np.uint64]) -> Ints:
         """The order of event time; ties by type, then by names and contents, never by arrival."""

@@ -35,8 +35,10 @@ class Topology:
     feasible_start (N,), feasible (sum of fan-out squared): may bytes that came in by i leave by j;
     group_start (P+1,), group_ports: ports of each sibling group; device_group (N,): group of the ports that face a
     host (-1 = none); port_rank (P,): place of the port in the order of names; unresolved: bool (P,): no fact knows the
-    name, or several things claim it. moved_ports, moved_devices: indices whose names the last rebuild's facts let mean
-    another one.
+    name, or several things claim it.
+
+    And conflicting_ends: names that keep links from joining anything; moved_ports, moved_devices: indices whose names,
+    by the facts of the last rebuild, mean another one.
     """
 
     port_device: Ints
@@ -56,6 +58,7 @@ class Topology:
     group_ports: Ints
     device_group: Ints
     unresolved: npt.NDArray[np.bool_]
+    conflicting_ends: set[tuple[str, str]]
     moved_ports: dict[int, int]
     moved_devices: dict[int, int]
 
@@ -199,6 +202,7 @@ class Topology:
             (self.port(*cable.a[:2]), self.port(*cable.b[:2]), cable.speed_mbps, cable.delay_ns)
             for cable in inventory.cables()
         ]
+        self.conflicting_ends = {end[:2] for end in inventory.conflicting_ends()}
         meant = [(index, self.place(self.devices[device], port)) for index, (device, port) in enumerate(self.ports)]
         self.moved_ports = {index: other for index, other in meant if other != index}
         meant = [(index, self.place_device(name)) for index, name in enumerate(self.devices)]

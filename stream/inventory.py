@@ -85,6 +85,11 @@ class Inventory:
             joined[a[:2]] = joined[b[:2]] = Cable(a, b, 0, DEFAULT_DELAY_NS, None)
         return [cable for end, cable in joined.items() if end == cable.a[:2]]
 
+    def conflicting_ends(self) -> list[Place]:
+        """The ends of links that several things claim, so that the links join nothing."""
+        ends = (end for _, a, b in self.links() for end in (a, b))
+        return [end for end in ends if end.standing == Standing.CONFLICTING]
+
     def links(self) -> list[tuple[Link, Place, Place]]:
         """The links in force and what their ends mean: a link with an end in conflict joins nothing."""
         ends = self.names.cable_end
