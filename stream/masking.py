@@ -1,4 +1,4 @@
-"""Which settings are secrets, and how settings and texts are shown without them.
+"""Which settings are secrets, and how settings are shown without them.
 
 In: a setting's key and value, as librdkafka or our own configuration names it. Out: what people may see.
 """
@@ -6,7 +6,7 @@ In: a setting's key and value, as librdkafka or our own configuration names it. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 MASK = "********"
 
@@ -37,15 +37,3 @@ def masked(key: str, value: Scalar) -> Scalar:
 def masked_settings(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """The settings as they may be shown."""
     return {key: masked(key, value) for key, value in settings.items()}
-
-
-def secrets_in(settings: Mapping[str, Scalar]) -> list[str]:
-    """The values among the settings that nobody may see."""
-    return [str(value) for key, value in settings.items() if _SECRET_KEY.search(key) and value != ""]
-
-
-def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """A text that others wrote, such as a library's error, without these secrets."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, MASK)
-    return text

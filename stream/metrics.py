@@ -46,6 +46,7 @@ COUNTERS: dict[str, str] = {
     "outbox_delivery_errors": "Messages that Kafka refused or that waited too long.",
     "outbox_commits": "Transactions committed.",
     "outbox_aborts": "Transactions aborted.",
+    "outbox_too_large": "Values that no topic takes and that were left out.",
     "outbox_at_once_messages": "Provisional revisions given to the producer.",
     "outbox_at_once_delivered": "Provisional revisions that Kafka has.",
     "outbox_at_once_held": "Provisional revisions that had to wait outside the producer's queue.",

@@ -45,7 +45,7 @@ def own_rows(settings: KafkaSettings, topic: str) -> Rows:
             batches += [read.item for read in reader.read() if isinstance(read.item, Batch)]
     for batch in batches:
         for index, event in enumerate(batch.events):
-            row = {name: int(event[name]) for name in event.dtype.names or ()}
+            row: dict[str, Any] = {name: int(event[name]) for name in event.dtype.names or ()}
             row |= {name: None for name in ("value", "extra") if row[name] == UNKNOWN}
             row |= {"device": batch.stream.device, "port": batch.ports[event["port"]], "seq": batch.seq + index}
             rows.append(

@@ -87,7 +87,7 @@ def test_the_sizes_of_disks_follow_from_24_bytes_a_row() -> None:
 def test_the_layout_in_the_decoding_page_is_that_of_the_record() -> None:
     shown = [(row[0], row[1], row[2]) for row in cells(DECODING_PAGE, "| offset | type | field | how to read it |")]
     assert EVENT.fields is not None
-    assert shown == [(str(offset), str(dtype), name) for name, (dtype, offset) in EVENT.fields.items()]
+    assert shown == [(str(field[1]), str(field[0]), name) for name, field in EVENT.fields.items()]
     assert HEADER.size == 16
     for topic in TOPICS:
         assert f"`{topic.name}`" in DECODING_PAGE
