@@ -202,12 +202,14 @@ class Topology:
             (self.port(*cable.a[:2]), self.port(*cable.b[:2]), cable.speed_mbps, cable.delay_ns)
             for cable in inventory.cables()
         ]
-        self.conflicting_ends = {end[:2] for end in inventory.conflicting_ends()}
-        meant = [(index, self.place(self.devices[device], port)) for index, (device, port) in enumerate(self.ports)]
-        self.moved_ports = {index: other for index, other in meant if other != index}
-        meant = [(index, self.place_device(name)) for index, name in enumerate(self.devices)]
-        self.moved_devices = {index: other for index, other in meant if other != index}
-        self.unresolved = self._unresolved(0)
+        self.conflicting_ends = inventory.conflicting_ends()
+        meant = [names.resolve(self.devices[device], port) for device, port in self.ports]
+        places = [self.port(*place[:2]) for place in meant]
+        self.moved_ports = {index: place for index, place in enumerate(places) if place != index}
+        places = [self.place_device(name) for name in self.devices]
+        self.moved_devices = {index: place for index, place in enumerate(places) if place != index}
+        self.unresolved = np.array([not place.known for place in meant], bool)
+        self.unresolved = np.append(self.unresolved, self._unresolved(len(meant)))
         return hosts, cables
 
     def _unresolved(self, first: int) -> npt.NDArray[np.bool_]:

@@ -101,7 +101,8 @@ class Resolver:
         """What a pair of names means."""
         if self._stale:
             self._compile()
-        place = self._compiled.places.get((device, port))
+        places = self._compiled.places.get(device)
+        place = None if places is None else places.get(port)
         return place if place is not None else self._compiled.resolve(device, port)
 
     def device(self, name: str) -> str:
@@ -111,7 +112,9 @@ class Resolver:
     def cable_end(self, device: str, port: str) -> Place:
         """What the end of a link means: a LAG with a single member stands for that member."""
         place = self.resolve(device, port)
-        members = self.lag_members(place.device, place.port) if place.known else []
+        if not place.known:
+            return place
+        members = self._compiled.ports_of(place.device).lag_members.get(place.port, ())
         return self.resolve(place.device, members[0]) if len(members) == 1 else place
 
     def lag_members(self, device: str, port: str) -> list[str]:
@@ -203,6 +206,9 @@ class _Ports:
 class _Compiled:
     """What a set of facts says; parts that the set before it had too are taken over from there."""
 
+    told: Namespace
+    linked: Namespace
+    places: dict[str, dict[str, Place]]
     _ports: dict[str, _Ports]
 
     def __init__(
@@ -211,16 +217,18 @@ class _Compiled:
         linked: dict[str, set[str]],
         before: _Compiled | None,
     ) -> None:
-        self.places: dict[tuple[str, str], Place] = {}
         self._facts: defaultdict[str, list[Device]] = defaultdict(list)
         for _, fact in sorted(facts.values(), key=lambda entry: (entry[0], entry[1].device)):
             self._facts[fact.device].append(fact)
-        self.told = Namespace(
-            (Told(source, device, fact.aliases) for (source, device), (_, fact) in facts.items()),
-            device_keys, device_keys, with_domains=True,
-        )  # fmt: skip
-        named = [Told("", name) for name in linked if not self.told.find(name)]
-        self.linked = Namespace(named, device_keys, device_keys, with_domains=True)
+        self._told_of = {key: fact.aliases for key, (_, fact) in facts.items()}
+        self._linked_devices = linked.keys()
+        if before is not None and before._told_of == self._told_of and before._linked_devices == self._linked_devices:
+            self.told, self.linked = before.told, before.linked
+        else:
+            told = [Told(source, device, aliases) for (source, device), aliases in self._told_of.items()]
+            self.told = Namespace(told, device_keys, device_keys, with_domains=True)
+            named = [Told("", name) for name in linked if not self.told.find(name)]
+            self.linked = Namespace(named, device_keys, device_keys, with_domains=True)
         self._by_mac: dict[str, set[str]] | None = None
         linked_ports: defaultdict[str, list[str]] = defaultdict(list)
         for name, ports in linked.items():
@@ -228,28 +236,32 @@ class _Compiled:
             if device.known:
                 linked_ports[device.device] += ports
         self._linked_ports = {device: sorted(set(names)) for device, names in linked_ports.items()}
-        known_ports: dict[str, _Ports] = {} if before is None else before._ports
-        self._ports = {device: ports for device, ports in known_ports.items() if self._holds(device, ports)}
+        self._ports, self.places = {}, {}
+        if before is not None:
+            self._ports = {device: ports for device, ports in before._ports.items() if self._holds(device, ports)}
+            self.places = {name: places for name, places in before.places.items() if self._hold(name, places)}
 
     def resolve(self, device: str, port: str) -> Place:
         """What a pair of names means, kept for the next time."""
-        found = self.find_device(device)
+        places = self.places.setdefault(device, {})
+        found = places.get("") or self.find_device(device)
+        places[""] = found
         if not found.known or not port:
             # Of a device that does not resolve nobody knows the ports either.
             place = found._replace(port=port)
         else:
             ports = self.ports_of(found.device)
-            place = _place(found.device, port, ports.told.find(port), ports.linked.find(port))
-        self.places[device, port] = place
+            place = _place(found.device, port, ports.told, ports.linked)
+        places[port] = place
         return place
 
     def find_device(self, name: str) -> Place:
         """What a device's name means; a MAC address of a port, which LLDP may give as the chassis, means its device."""
-        told = self.told.find(name)
-        mac = "" if told else mac_digits(name)
-        if mac:
-            told = tuple(sorted(self._devices_by_mac().get(mac, ())))
-        place = _place("", name, told, self.linked.find(name))
+        place = _place("", name, self.told, self.linked)
+        if place.standing != Standing.TOLD and (mac := mac_digits(name)):
+            owners = tuple(sorted(self._devices_by_mac().get(mac, ())))
+            if owners and place.standing != Standing.CONFLICTING:
+                place = _meaning("", name, owners, Standing.TOLD)
         return place._replace(device=place.port, port="")
 
     def ports_of(self, device: str) -> _Ports:
@@ -267,6 +279,10 @@ class _Compiled:
     def _holds(self, device: str, ports: _Ports) -> bool:
         return ports.is_of(self._facts_of(device), self._linked_ports.get(device, []))
 
+    def _hold(self, name: str, places: dict[str, Place]) -> bool:
+        """Whether what the names of a device's ports meant is what they still mean."""
+        return self.find_device(name) == places[""] and (not places[""].known or places[""].device in self._ports)
+
     def _devices_by_mac(self) -> dict[str, set[str]]:
         if self._by_mac is None:
             self._by_mac = defaultdict(set)
@@ -278,14 +294,18 @@ class _Compiled:
         return self._by_mac
 
 
-def _place(device: str, name: str, told: tuple[str, ...], linked: tuple[str, ...]) -> Place:
+def _place(device: str, name: str, told: Namespace, linked: Namespace) -> Place:
     """A name on a device, by what device facts and else links let it mean."""
-    for standing, found in ((Standing.TOLD, told), (Standing.LINKED, linked)):
-        if len(found) == 1:
-            return Place(device, found[0], standing)
-        if found:
-            return Place(device, name, Standing.CONFLICTING, f"claimed by {some(found)}")
+    for standing, names in ((Standing.TOLD, told), (Standing.LINKED, linked)):
+        if found := names.find(name):
+            return _meaning(device, name, found, standing)
     return Place(device, name, Standing.UNKNOWN, "no fact tells of it")
+
+
+def _meaning(device: str, name: str, found: tuple[str, ...], standing: Standing) -> Place:
+    if len(found) == 1:
+        return Place(device, found[0], standing)
+    return Place(device, name, Standing.CONFLICTING, f"claimed by {some(found)}")
 
 
 def some(names: Sequence[str], most: int = 4) -> str:

@@ -72,30 +72,34 @@ class Inventory:
         }
 
     def cables(self) -> list[Cable]:
-        """All cables between two ports, in the order of the links that tell of them, then by peers."""
+        """All cables between two ports, in the order of the links that tell of them, then by peers.
+
+        A link of which an end is in conflict joins nothing.
+        """
         joined: dict[PortName, Cable] = {}
         for link, a, b in self.links():
-            if Standing.CONFLICTING in (a.standing, b.standing) or a[:2] == b[:2]:
+            one, other = a[:2], b[:2]
+            if Standing.CONFLICTING in (a.standing, b.standing) or one == other:
                 continue
-            for end in (a[:2], b[:2]):
+            for end in (one, other):
                 if before := joined.get(end):
                     del joined[before.a[:2]], joined[before.b[:2]]
-            joined[a[:2]] = joined[b[:2]] = Cable(a, b, link.speed_mbps, link.delay_ns, link)
+            joined[one] = joined[other] = Cable(a, b, link.speed_mbps, link.delay_ns, link)
         for a, b in self._peers(joined):
             joined[a[:2]] = joined[b[:2]] = Cable(a, b, 0, DEFAULT_DELAY_NS, None)
         return [cable for end, cable in joined.items() if end == cable.a[:2]]
 
-    def conflicting_ends(self) -> list[Place]:
-        """The ends of links that several things claim, so that the links join nothing."""
-        ends = (end for _, a, b in self.links() for end in (a, b))
-        return [end for end in ends if end.standing == Standing.CONFLICTING]
-
     def links(self) -> list[tuple[Link, Place, Place]]:
-        """The links in force and what their ends mean: a link with an end in conflict joins nothing."""
-        ends = self.names.cable_end
+        """The links in force and what their ends mean."""
+        end = self.names.cable_end
         return [
-            (link, ends(link.a_device, link.a_port), ends(link.b_device, link.b_port)) for link in self._links.values()
+            (link, end(link.a_device, link.a_port), end(link.b_device, link.b_port)) for link in self._links.values()
         ]
+
+    def conflicting_ends(self) -> set[PortName]:
+        """The names by which links call ends that several things claim."""
+        names = self.names
+        return {end for ends in self._links for end in ends if names.resolve(*end).standing == Standing.CONFLICTING}
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""

@@ -12,6 +12,7 @@ _LOWER = {ord(upper): upper.lower() for upper in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _MAC_OF_OCTETS = re.compile(r"[0-9a-f]{1,2}([:-])[0-9a-f]{1,2}(?:\1[0-9a-f]{1,2}){4}(?:\1[0-9a-f]{1,2}){0,2}")
 _MAC_OF_WORDS = re.compile(r"[0-9a-f]{4}(?:\.[0-9a-f]{4}){2,3}")
 _MAC_PLAIN = re.compile(r"[0-9a-f]{12}|[0-9a-f]{16}")
+_SHORTEST_MAC, _LONGEST_MAC = len("0:0:0:0:0:0"), len("00:00:00:00:00:00:00:00")
 _MAC_DIGITS = (12, 16)
 """EUI-48 and EUI-64."""
 
@@ -32,6 +33,8 @@ def fold(name: str) -> str:
 
 def mac_digits(name: str) -> str:
     """The hexadecimal digits of a MAC address however it is written, "" for any other name."""
+    if not _SHORTEST_MAC <= len(name) <= _LONGEST_MAC:
+        return ""
     text = fold(name)
     if _MAC_OF_OCTETS.fullmatch(text):
         digits = "".join(octet.zfill(2) for octet in re.split("[:-]", text))
@@ -59,7 +62,7 @@ def told_port_keys(name: str) -> tuple[str, ...]:
     An RDMA device named without a port is its port 1, a PCI address without a domain is in domain 0.
     """
     keys = own_keys(name)
-    if pci := _PCI.fullmatch(fold(name)):
+    if ":" in name and (pci := _PCI.fullmatch(fold(name))):
         keys += (f"pci {int(pci[1] or '0', 16):x}:{pci[2]}", f"pci *:{pci[2]}")
     if rdma := _RDMA.fullmatch(name):
         keys += (f"rdma {rdma[1]}/{int(rdma[2] or 1)}", f"rdma {rdma[1]}")
@@ -69,7 +72,7 @@ def told_port_keys(name: str) -> tuple[str, ...]:
 def asked_port_keys(name: str) -> tuple[str, ...]:
     """The keys that a row's or link's port name is looked up by: one that leaves a part out fits every value of it."""
     keys = own_keys(name)
-    if pci := _PCI.fullmatch(fold(name)):
+    if ":" in name and (pci := _PCI.fullmatch(fold(name))):
         keys += (f"pci {int(pci[1], 16):x}:{pci[2]}" if pci[1] else f"pci *:{pci[2]}",)
     if rdma := _RDMA.fullmatch(name):
         keys += (f"rdma {rdma[1]}/{int(rdma[2])}" if rdma[2] else f"rdma {rdma[1]}",)
