@@ -187,7 +187,7 @@ class Correlate:
             self.counters["lost_rows"] += batch.seq - state.next_seq
             time_ns = int(events["time_ns"][0]) if len(events) else max(state.mark_ns, 0)
             device = fabric.engine.topology.place_device(batch.stream.device)
-            fabric.engine.losses.append((time_ns, device, batch.seq - state.next_seq))
+            fabric.engine.noted.losses.append((time_ns, device, batch.seq - state.next_seq))
         late = events["time_ns"] < max(state.mark_ns, fabric.settled_ns)
         if late.any():
             self.counters["late_rows"] += int(late.sum())
