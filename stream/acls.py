@@ -95,7 +95,8 @@ ROLES: dict[str, Role] = {
             _Right(("Write",), TRANSACTIONAL_ID, ("correlate",)),
         ),
     ),
-    "viewer": Role("people and programs that read: observe, subscribe, capture", (_Right(("Read",), TOPIC, READABLE),)),
+    "viewer": Role("people and programs that read: observe, subscribe", (_Right(("Read",), TOPIC, READABLE),)),
+    "capture": Role("keeps every topic in files, snapshots too", (_Right(("Read",), TOPIC, (*READABLE, "state")),)),
     "replay": Role(
         f"writes captures to topics {REPLAY_PREFIX}* alone",
         (_Right(("Create", "DescribeConfigs", "Read", "Write"), TOPIC, (REPLAY_PREFIX,), PREFIXED),),

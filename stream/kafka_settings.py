@@ -143,7 +143,11 @@ def admin_client(settings: KafkaSettings) -> AdminClient:
 
 def setting_error(err: KafkaException) -> ConfigError:
     """The error of a client that could not be made."""
-    return ConfigError(f"librdkafka does not take a setting: {error_text(err.args[0])}", "correct [kafka.librdkafka]")
+    text = error_text(err.args[0])
+    next_step = "correct [kafka.librdkafka]"
+    if "sasl.password must be set" in text:
+        next_step = "set sasl.username in [kafka.librdkafka], and kafka.password_file or PAUSETRACE_KAFKA_PASSWORD"
+    return ConfigError(f"librdkafka does not take a setting: {text}", next_step)
 
 
 def connect(settings: KafkaSettings, deadline_s: float = CONNECT_DEADLINE_S) -> BrokerInfo:

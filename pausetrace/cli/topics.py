@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pausetrace.cli.options import Verbs
 
-ROLES = ("probe", "collector", "detect", "correlate", "viewer", "replay", "admin")
+ROLES = ("probe", "collector", "detect", "correlate", "viewer", "capture", "replay", "admin")
 """Those of stream/acls.py, which the help must not import."""
 
 

@@ -47,7 +47,7 @@ def write_config(folder: Path, settings: KafkaSettings, password_file: Path | No
 def test_every_role_can_do_its_work_and_no_secret_is_shown(secure_kafka: SecureKafka, tmp_path: Path) -> None:
     admin = write_config(tmp_path, secure_kafka.mtls(ADMIN, PREFIX))
     pausetrace(admin, "topics", "create", "--partitions", "2")
-    roles = ("collector", "detect", "correlate", "viewer")
+    roles = ("collector", "detect", "correlate", "viewer", "capture", "replay")
     secure_kafka.add_users(roles)
     for role in roles:
         said = pausetrace(admin, "topics", "acls", "--role", role, "--apply")
@@ -67,9 +67,19 @@ def test_every_role_can_do_its_work_and_no_secret_is_shown(secure_kafka: SecureK
     analyzed = pausetrace(admin, "analyze", TRACE, "-o", "jsonl").stdout.splitlines()
     assert sorted(seen) == sorted(analyzed)
 
+    # A replay writes to replay.* and nowhere else.
+    capture = str(tmp_path / "capture")
+    pausetrace(by_file["capture"], "capture", "run", capture)
+    pausetrace(by_file["replay"], "replay", capture, "--speed", "max")
+    onto_the_live_topics = ("--to-prefix", PREFIX, "--any-prefix", "--journal", str(tmp_path / "journal"))
+    refused = pausetrace(by_file["replay"], "replay", capture, "--speed", "max", *onto_the_live_topics, status=1).stderr
+    assert "User:replay has no right to" in refused.splitlines()[-1]
+
     refused = pausetrace(viewer, "observe", "cascade", "--no-follow", password="other", status=1).stderr
     assert refused.count("\n") == 1
     assert "does not let User:viewer in by SCRAM-SHA-512: wrong user or password" in refused
+    refused = pausetrace(viewer, "observe", "cascade", "--no-follow", status=2).stderr
+    assert "kafka.password_file or PAUSETRACE_KAFKA_PASSWORD" in refused
     refused = pausetrace(viewer, "import", "csv", TRACE, password=PASSWORD, status=1).stderr
     assert refused.splitlines()[-1].startswith("pausetrace: error: User:viewer has no right to Write")
     shown = pausetrace(viewer, "config", "show", password=PASSWORD).stdout

@@ -149,7 +149,7 @@ WRONG = {
     "no password": Wrong(
         lambda kafka: changed(kafka.scram("viewer"), sasl_password=None),
         "sasl.username and sasl.password must be set",
-        "correct",
+        "kafka.password_file or PAUSETRACE_KAFKA_PASSWORD",
     ),
     "a key that is none": Wrong(
         lambda kafka: changed(kafka.mtls("viewer"), ssl_key_location=None, ssl_key_pem=KEY_PASSWORD),
