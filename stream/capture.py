@@ -118,7 +118,7 @@ def describe(plan: Plan) -> str:
             f"{r.topic}{f'[{r.partition}]' if r.partition >= 0 else ''}:{r.first}-{r.end if r.end >= 0 else ''}"
             for r in wanted.offsets
         )
-    elif (wanted.from_ns, wanted.to_ns) == (Range.from_ns, Range.to_ns):
+    elif wanted == Range(wanted.by):
         what = "all times"
     else:
         what = f"{'event' if wanted.by == 'event' else 'Kafka'} time {wanted.from_ns} to {wanted.to_ns} ns"

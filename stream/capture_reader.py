@@ -174,6 +174,12 @@ class LoadedPart:
     texts: list[tuple[int, str]]
     """Texts with the index of their row, in order."""
 
+    def message_of_rows(self) -> Ints:
+        """The index of each row's message."""
+        with_rows = np.flatnonzero(self.messages.rows > 0)
+        in_order = with_rows[np.argsort(self.start[with_rows], kind="stable")]
+        return np.repeat(in_order, self.messages.rows[in_order])
+
 
 def load_part(
     folder: CaptureFolder, part: Part, more: Sequence[str] = (), row_columns: Sequence[str] = ROW_COLUMNS

@@ -36,6 +36,8 @@ class CaptureStore:
         self.folder = folder
         self.plan: Plan | None = None
         self.parts: list[Part] = []
+        self._changed: set[Path] = set()
+        """Folders whose entries may not be on disk yet."""
         if (folder / MANIFEST).exists():
             raise CaptureError(f"{folder} holds a finished capture", "choose another folder, or remove it first")
         journal = folder / JOURNAL
@@ -62,6 +64,7 @@ class CaptureStore:
     def write_part(self, part: Part, files: Iterable[BuiltFile]) -> Part:
         """Puts a part's files on disk, and the part into the journal."""
         entries = tuple(self._write_file(part, built) for built in files)
+        self._sync_folders()
         done = msgspec.structs.replace(part, files=entries)
         self._append(done)
         self.parts.append(done)
@@ -73,6 +76,7 @@ class CaptureStore:
             raise CaptureError(f"the capture {self.folder} has not begun", "begin it first")
         manifest = Manifest.of(self.plan, self.parts, finished_ns)
         self._write_whole(self.folder / MANIFEST, encode_manifest(manifest))
+        self._sync_folders()
         (self.folder / JOURNAL).unlink()
         shutil.rmtree(self.folder / PARTIAL, ignore_errors=True)
         _sync_folder(self.folder)
@@ -144,17 +148,25 @@ class CaptureStore:
                 _write_all(file.fileno(), data)
                 os.fsync(file.fileno())
             partial.replace(path)
-            _sync_folder(path.parent)
+            self._changed.add(path.parent)
         except OSError as err:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
             raise self._cannot_write(path, err, len(data)) from err
 
+    def _sync_folders(self) -> None:
+        try:
+            for folder in sorted(self._changed):
+                _sync_folder(folder)
+        except OSError as err:
+            raise self._cannot_write(self.folder, err) from err
+        self._changed.clear()
+
     def _make_folder(self, folder: Path) -> None:
         if not folder.is_dir():
             self._make_folder(folder.parent)
             folder.mkdir(exist_ok=True)
-            _sync_folder(folder.parent)
+            self._changed.add(folder.parent)
 
     def _cannot_write(self, path: Path, err: OSError, count: int = 0) -> CaptureError:
         if err.errno in _FULL:
