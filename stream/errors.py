@@ -53,5 +53,9 @@ class TraceError(PausetraceError):
     """A trace folder is incomplete or a file in it is malformed; the message has file and line."""
 
 
+class TopologyError(PausetraceError):
+    """A file of devices and links is malformed; the message has the file and, of a table, the line."""
+
+
 class CaptureError(PausetraceError):
     """A capture is damaged, unfinished or cannot be written; the message names the file or the offsets."""

@@ -30,6 +30,8 @@ from stream.ranges import (
 MAX_PORTS = 65_536
 MAX_ALIASES = 256
 MAX_HOPS = 256
+DEFAULT_DELAY_NS = 1000
+"""Of a cable whose length nobody tells: two hundred metres."""
 DSCPS = 64
 PRIORITIES = 8
 
@@ -110,7 +112,7 @@ class Link(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="fact", ta
     speed_mbps: SpeedMbps
     valid_from_ns: TimeNs
     stream: FactStream
-    delay_ns: PeriodNs = 1000
+    delay_ns: PeriodNs = DEFAULT_DELAY_NS
 
 
 class Hop(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -123,7 +123,7 @@ class Resolver:
 
     def facts(self) -> list[Device]:
         """The device facts in force, in the order of the times from which they hold."""
-        return [fact for _, fact in sorted(self._facts.values(), key=lambda entry: (entry[0], entry[1].device))]
+        return _in_order(self._facts.values())
 
     def versions(self) -> list[tuple[int, Device]]:
         """The device facts in force as they were added, with the time from which each holds."""
@@ -140,6 +140,10 @@ class Resolver:
     def own_names(self, device: str) -> list[str]:
         """The names by which device facts tell of a device that has this canonical name."""
         return self._now().told.own_names(device)
+
+    def facts_of(self, device: str) -> list[Device]:
+        """The facts in force of the device with this canonical name, in the order of the times from which they hold."""
+        return self._now().facts_of(device)
 
     def ports(self, device: str) -> list[str]:
         """Canonical names of the ports that device facts tell of, in order."""
@@ -217,9 +221,9 @@ class _Compiled:
         linked: dict[str, set[str]],
         before: _Compiled | None,
     ) -> None:
-        self._facts: defaultdict[str, list[Device]] = defaultdict(list)
-        for _, fact in sorted(facts.values(), key=lambda entry: (entry[0], entry[1].device)):
-            self._facts[fact.device].append(fact)
+        self._facts: defaultdict[str, list[tuple[_FactKey, Device]]] = defaultdict(list)
+        for key, fact in facts.values():
+            self._facts[fact.device].append((key, fact))
         self._told_of = {key: fact.aliases for key, (_, fact) in facts.items()}
         self._linked_devices = linked.keys()
         if before is not None and before._told_of == self._told_of and before._linked_devices == self._linked_devices:
@@ -268,16 +272,17 @@ class _Compiled:
         """The ports of the device with this canonical name."""
         ports = self._ports.get(device)
         if ports is None:
-            ports = self._ports[device] = _Ports(self._facts_of(device), self._linked_ports.get(device, []))
+            ports = self._ports[device] = _Ports(self.facts_of(device), self._linked_ports.get(device, []))
         return ports
 
-    def _facts_of(self, device: str) -> list[Device]:
+    def facts_of(self, device: str) -> list[Device]:
+        """The facts of the device with this canonical name, in the order of the times from which they hold."""
         if self.told.canonical(device) != device:
             return []
-        return [fact for name in self.told.own_names(device) for fact in self._facts[name]]
+        return _in_order(entry for name in self.told.own_names(device) for entry in self._facts[name])
 
     def _holds(self, device: str, ports: _Ports) -> bool:
-        return ports.is_of(self._facts_of(device), self._linked_ports.get(device, []))
+        return ports.is_of(self.facts_of(device), self._linked_ports.get(device, []))
 
     def _hold(self, name: str, places: dict[str, Place]) -> bool:
         """Whether what the names of a device's ports meant is what they still mean."""
@@ -287,11 +292,15 @@ class _Compiled:
         if self._by_mac is None:
             self._by_mac = defaultdict(set)
             for device in self.told.things():
-                for fact in self._facts_of(device):
+                for fact in self.facts_of(device):
                     for port in fact.ports:
                         for mac in filter(None, map(mac_digits, (port.port, *port.aliases))):
                             self._by_mac[mac].add(device)
         return self._by_mac
+
+
+def _in_order(facts: Iterable[tuple[_FactKey, Device]]) -> list[Device]:
+    return [fact for _, fact in sorted(facts, key=lambda entry: (entry[0], entry[1].device))]
 
 
 def _place(device: str, name: str, told: Namespace, linked: Namespace) -> Place:

@@ -11,13 +11,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 from stream import messages
-from stream.facts import Device, Link
+from stream.facts import DEFAULT_DELAY_NS, Device, Link
 from stream.identity import Place, Resolver, Standing
 
 PortName = tuple[str, str]
-
-DEFAULT_DELAY_NS = 1000
-"""Of a cable that only its ends tell of: LLDP measures none."""
 
 
 class Cable(NamedTuple):

@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pausetrace.cli import capture, config, demo, observe, replay, schema, steps, topics, traces
+from pausetrace.cli import capture, config, demo, inventory, observe, replay, schema, steps, topics, traces
 from pausetrace.cli.options import HelpFormatter, Parser
 from stream.errors import EXIT_INTERRUPTED, EXIT_USAGE, MissingDependencyError, PausetraceError
 
-GROUPS = (demo, traces, observe, steps, topics, capture, replay, schema, config)
+GROUPS = (demo, traces, observe, inventory, steps, topics, capture, replay, schema, config)
 """One file a group of verbs; each has `register`."""
 
 EXTRAS = {

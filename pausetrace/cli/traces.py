@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from pausetrace.cli import inventory
 from pausetrace.cli.options import add_group, add_kafka_options, add_output_option, add_verb, kafka_settings, terminated
 from pausetrace.cli.row_options import add_row_options, chooses_rows, row_filter
 
@@ -41,7 +42,7 @@ def register(verbs: Verbs) -> None:
     evaluate.add_argument("paths", metavar="DIR", nargs="+", help="a trace folder with truth.json, or a folder of such")
     add_output_option(evaluate, "table", "json")
     evaluate.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
-    group = add_group(verbs, "import", "publish what a trace holds")
+    group = add_group(verbs, "import", "publish what a trace or a topology file holds")
     csv = add_verb(
         group, "csv", "publish a trace folder to Kafka", run_import_csv,
         "Publishes a trace folder (docs/trace-format.md) as the probes and collectors of its fabric would have.",
@@ -56,6 +57,7 @@ def register(verbs: Verbs) -> None:
     csv.add_argument("--every", metavar="SECONDS", type=float, help="publish it again and again, so often")
     csv.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
     add_kafka_options(csv)
+    inventory.register_import(group)
 
 
 def run_analyze(args: argparse.Namespace) -> int:
