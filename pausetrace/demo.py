@@ -149,7 +149,8 @@ def _workers(settings: KafkaSettings) -> Iterator[list[Child]]:
         with Child(["detect", *flags], environment) as detect, Child(["correlate", *flags], environment) as correlate:
             children = [detect, correlate]
             for child in children:
-                child.wait_until_said("reads from the earliest offset", READY_DEADLINE_S)
+                # At least or exactly: what a worker says when it begins to read.
+                child.wait_until_said(" once: ", READY_DEADLINE_S)
             yield children
 
 

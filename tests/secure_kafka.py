@@ -27,7 +27,8 @@ from tests.kafka_brokers import KAFKA_START_DEADLINE_S, free_port
 PASSWORD = "correct-horse"
 """Of every SCRAM user; the tests look for it in all that is said."""
 KEY_PASSWORD = "battery-staple"
-ADMIN = "admin"
+ADMIN = "operator"
+"""Who may do everything, by certificate and by password."""
 
 _PROPERTIES = """\
 node.id=1
@@ -63,13 +64,13 @@ listener.name.scram.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.secur
 # Whoever has no right has none; the broker itself and the administrator have all.
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 allow.everyone.if.no.acl.found=false
-super.users=User:broker;User:admin
+super.users=User:broker;User:operator
 """
 
 _ADMIN_PROPERTIES = """\
 security.protocol=SSL
 ssl.keystore.type=PEM
-ssl.keystore.location=/secure/admin-chain.pem
+ssl.keystore.location=/secure/operator-chain.pem
 ssl.truststore.type=PEM
 ssl.truststore.location=/secure/fabric-ca.pem
 """

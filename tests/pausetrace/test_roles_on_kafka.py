@@ -44,6 +44,13 @@ def write_config(folder: Path, settings: KafkaSettings, password_file: Path | No
     return file
 
 
+def test_the_demo_hands_a_password_to_its_processes(secure_kafka: SecureKafka, tmp_path: Path) -> None:
+    secure_kafka.add_users([ADMIN])
+    config = write_config(tmp_path, secure_kafka.scram(ADMIN))
+    demo = ("demo", "--seconds", "1", "--bootstrap-servers", secure_kafka.scram_servers)
+    assert "h9 is a slow receiver" in pausetrace(config, *demo, password=PASSWORD).stdout
+
+
 def test_every_role_can_do_its_work_and_no_secret_is_shown(secure_kafka: SecureKafka, tmp_path: Path) -> None:
     admin = write_config(tmp_path, secure_kafka.mtls(ADMIN, PREFIX))
     pausetrace(admin, "topics", "create", "--partitions", "2")

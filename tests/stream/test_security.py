@@ -32,7 +32,7 @@ def guarded(secure_kafka: SecureKafka) -> SecureKafka:
     """The broker with topics `guarded.*`, and a SCRAM user for each role with that role's rights; `nobody` has none."""
     admin = secure_kafka.mtls(ADMIN, PREFIX)
     create_topics(admin)
-    secure_kafka.add_users([*ROLES, "nobody"])
+    secure_kafka.add_users([*ROLES, "nobody", ADMIN])
     apply_acls(admin, [acl for role in ROLES for acl in acls_of(role, PREFIX, f"User:{role}")])
     return secure_kafka
 
@@ -208,9 +208,12 @@ def test_a_replay_writes_to_replay_topics_and_to_no_other(guarded: SecureKafka) 
 
 
 def test_an_administrator_of_topics_makes_and_describes_them_and_reads_none(guarded: SecureKafka) -> None:
-    admin = guarded.scram("admin", PREFIX)
-    assert not any(topic.created for topic in create_topics(admin))
+    admin = guarded.scram("admin", f"{PREFIX}.more")
+    assert all(topic.created for topic in create_topics(admin))
     assert "cleanup.policy" in describe_topics(admin, ["pfc"])[0].configs
+    write(guarded.scram(ADMIN, f"{PREFIX}.more"), "pfc")
+    assert f"User:admin has no right to Read on topic {PREFIX}.more.pfc" in told(partial(read, admin, "pfc"))
+    assert "User:admin has no right to Create it" in told(partial(create_topics, guarded.scram("admin", "elsewhere")))
     assert "User:viewer has no right to Create it" in told(partial(create_topics, guarded.scram("viewer", "other")))
     said = told(partial(describe_topics, guarded.scram("viewer", PREFIX), ["pfc"]))
     assert f"topic {PREFIX}.pfc cannot be described: User:viewer has no right to DescribeConfigs it" in said
