@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -110,14 +111,13 @@ class Transactions:
             try:
                 self._commit_once(messages, member, end_s)
             except KafkaException as err:
-                self._producer.poll(0)
+                error = self._worst(err.args[0])
                 if self._refused is not None:
                     raise self._refused from err  # no later attempt would have the right either
-                error: KafkaError = err.args[0]
                 self._abort(error)
                 # The partitions are this member's until it agrees to give them up, which it does between two commits.
                 if error.code() == KafkaError.ILLEGAL_GENERATION and rejoins < _REJOINS:
-                    self._producer.poll(_REJOIN_S)
+                    time.sleep(_REJOIN_S)
                     continue
                 raise TransactionLostError(f"a transaction was not committed: {error_text(error)}") from err
             self.counters["commits"] += 1
@@ -126,8 +126,9 @@ class Transactions:
 
     def close(self) -> None:
         """Gives up what is not committed and ends the connections."""
-        self._producer.purge()
-        self._producer.flush(0.5)
+        with suppress(KafkaException):
+            self._producer.purge()
+            self._producer.flush(0.5)
         # Without a reference its connections end; older clients have no close().
         del self._producer
 
@@ -192,6 +193,15 @@ class Transactions:
         if refused is None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             refused = BrokerError(f"{topic} takes no value of {len(message)} bytes", "raise its max.message.bytes")
         self._refused = self._refused or refused
+
+    def _worst(self, error: KafkaError) -> KafkaError:
+        """The error, or the fatal one that stands behind it; deliveries are heard of."""
+        try:
+            self._producer.poll(0)
+        except KafkaException as err:
+            later: KafkaError = err.args[0]
+            return later
+        return error
 
     def _abort(self, error: KafkaError) -> None:
         """Aborts what cannot be committed; raises FencedError where this producer can do no more."""

@@ -103,6 +103,11 @@ def kill_at_random(count: int, seed: int, told: dict[str, int], least_s: float =
     return disturb
 
 
+def publish(settings: KafkaSettings, items: Iterable[Item]) -> None:
+    """Sends the items at once, and waits until Kafka has them."""
+    _publish(settings, items, 0, 0.0, Told(), threading.Event())
+
+
 class _Thread(threading.Thread):
     """A thread whose error its starter sees."""
 
