@@ -193,7 +193,7 @@ class View:
             speed_mbps=cable.speed_mbps or max((speed for _, speed in told), default=0),
             delay_ns=cable.delay_ns,
             told_by=cable.link.stream.source if cable.link else "peer of a port",
-            half=self._is_told(a) != self._is_told(b),
+            half=joined and self._is_told(a) != self._is_told(b),
             joined=joined,
             notes=tuple(notes),
         )
@@ -209,8 +209,9 @@ class View:
         return f"{name} is a LAG of {len(members)}: give the links of its members" if members else ""
 
     def _name(self, pair: PortName, place: Place, by: str) -> NameEntry:
-        standing = place.standing if place.standing == Standing.CONFLICTING else Standing.UNKNOWN
-        return NameEntry(self._fabric, *pair, standing.value, place.why or NOT_TOLD, by)
+        disputed = place.standing == Standing.CONFLICTING
+        standing = Standing.CONFLICTING if disputed else Standing.UNKNOWN
+        return NameEntry(self._fabric, *pair, standing.value, place.why if disputed else NOT_TOLD, by)
 
     def _is_told(self, place: Place) -> bool:
         """Whether a device fact knows the place; a device whose facts tell no port leaves those to links."""

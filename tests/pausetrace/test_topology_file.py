@@ -11,6 +11,7 @@ import pytest
 from pausetrace.topology_file import Topology, TopologyLink, read_topology
 from stream.errors import TopologyError
 from stream.facts import Device, FactStream, Link, Peer, Port, PriorityMaps
+from stream.inventory import Inventory
 from stream.messages import encode
 
 EXAMPLE = Path(__file__).with_name("topology.json")
@@ -109,6 +110,15 @@ def test_a_wrong_json_file_is_told_by_the_field(tmp_path: Path, change: dict[str
     path.write_text(json.dumps(json.loads(EXAMPLE.read_text()) | change))
     with pytest.raises(TopologyError, match=complaint):
         read_topology(path)
+
+
+def test_the_example_of_the_page_is_a_topology_whose_link_joins_two_ports(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/topology.md").read_text()
+    path = tmp_path / "page.json"
+    path.write_text(page.split("```json\n")[1].split("```")[0])
+    facts = read_topology(path).facts("dc-1", 0, FactStream("topology", "e", 0, 0))
+    (cable,) = Inventory.of(facts).cables()
+    assert {cable.a[:2], cable.b[:2]} == {("leaf-1", "Ethernet0"), ("host-7", "eth0")}
 
 
 def test_what_is_no_file_or_no_json_is_told(tmp_path: Path) -> None:
