@@ -115,7 +115,7 @@ def _plain(state: bytes) -> list[Any]:
                 "announced": repr(sorted(map(repr, fabric["announced"]))),
                 "flows": sorted(map(repr, engine["flows"])),
                 "ledgers": engine["ledgers"],
-                "losses": sorted(engine["losses"]),
+                "losses": sorted(engine["noted"][1]),  # pcie, losses, unexplained
                 "open": [int(np.count_nonzero(engine[name])) for name in ("slots", "_rows")],
             }
         )
