@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Self
 
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
-from stream.offset_gaps import PartitionId
 from stream.subscriber import Subscriber
 
 ELECTION_TOPIC = "control"
@@ -27,22 +26,15 @@ class Election:
     def __init__(
         self, settings: KafkaSettings, group: str, *, instance: str = "", deadline_s: float = CONNECT_DEADLINE_S
     ) -> None:
-        self._elected = False
         self._member = Subscriber(
-            settings,
-            [ELECTION_TOPIC],
-            group=group,
-            instance=instance,
-            on_assigned=self._won,
-            on_revoked=self._lost,
-            deadline_s=deadline_s,
-        )
+            settings, [ELECTION_TOPIC], group=group, instance=instance, deadline_s=deadline_s
+        )  # fmt: skip
 
     def active(self) -> bool:
         """Whether this candidate is the active one; never waits."""
         # What the topic holds is of no interest here, and is read so that the client stays in the group.
         self._member.consume(1000, 0)
-        return self._elected
+        return bool(self._member.assigned)
 
     def wait(self, wait_s: float, stop: threading.Event) -> bool:
         """Whether it is the active one by the end of the wait, which `stop` ends early; asked often enough."""
@@ -63,9 +55,3 @@ class Election:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _won(self, _partitions: list[PartitionId]) -> None:
-        self._elected = True
-
-    def _lost(self, _partitions: list[PartitionId]) -> None:
-        self._elected = False

@@ -102,7 +102,7 @@ def _bytes_of(batches: list[Batch]) -> bytes:
 
 
 def _plain(state: bytes) -> list[Any]:
-    """The state of correlate as what it says of each fabric: the order in which it came to know names is of no meaning."""
+    """The state of correlate as what it says of each fabric: in which order it came to know names is no matter."""
     plain = []
     for fabric in snapshot.unpack("correlate", correlate.VERSION, state):
         engine = fabric["engine"]
@@ -110,12 +110,10 @@ def _plain(state: bytes) -> list[Any]:
             {
                 **{name: fabric[name] for name in ("fabric", "over", "later", "unannounced", "times", "facts")},
                 **{name: sorted(fabric[name]) for name in ("up", "streams", "ended")},
+                **{name: sorted(map(repr, fabric[name])) for name in ("provisional", "announced")},
                 "waiting": len(fabric["waiting"][1]),
-                "provisional": sorted(map(repr, fabric["provisional"])),
-                "announced": repr(sorted(map(repr, fabric["announced"]))),
                 "flows": sorted(map(repr, engine["flows"])),
-                "ledgers": engine["ledgers"],
-                "losses": sorted(engine["noted"][1]),  # pcie, losses, unexplained
+                **{name: engine[name] for name in ("ledgers", "noted")},
                 "open": [int(np.count_nonzero(engine[name])) for name in ("slots", "_rows")],
             }
         )
