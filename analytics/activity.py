@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from analytics.compiled import kernel
 from analytics.layout import (
     ACTIVE_SHARE,
     D_ROOT_LAST,
@@ -32,6 +31,7 @@ from analytics.layout import (
     Q_BIN_PEAK,
     Q_BIN_START,
     Q_ORDER,
+    Q_PAUSER,
     Q_ROOT_LAST,
     Q_ROOT_OPEN,
     Q_ROOT_OWNER,
@@ -46,46 +46,36 @@ from analytics.layout import (
     ROW_START,
     S_LAST_NS,
     S_OPEN,
-    Floats,
     Ints,
+    Links,
+    State,
+    Told,
 )
 from analytics.membership import find
 
 
-@njit(cache=True)
-def activate(
-    root: int,
-    share: float,
-    slot: int,
-    step: int,
-    time_ns: int,
-    queues: Ints,
-    devices: Ints,
-    ports: Ints,
-    port_group: Ints,
-    group_start: Ints,
-    group_ports: Ints,
-    device_group: Ints,
-) -> None:
+@kernel
+def activate(root: int, share: float, slot: int, step: int, time_ns: int, state: State, links: Links) -> None:
     """Counts an open pause (step 1) or one that ended (-1) for its root and for the root's sibling group.
 
     A group that was idle for GAP_NS begins its byte counts anew.
     """
     if share < ACTIVE_SHARE:
         return
+    queues, devices, ports = state.queues, state.devices, state.ports
     place = root >> 2
     if root & 3 == ROOT_EGRESS:
         queues[place, Q_ROOT_OPEN] += step
         queues[place, Q_ROOT_LAST] = time_ns
         if step > 0:
             queues[place, Q_ROOT_OWNER] = slot
-        group = port_group[place // 8]
+        group = links.port_group[place // 8]
     elif root & 3 == ROOT_HOST:
         devices[place, D_ROOT_OPEN] += step
         devices[place, D_ROOT_LAST] = time_ns
         if step > 0:
             devices[place, D_ROOT_OWNER] = slot
-        group = device_group[place]
+        group = links.device_group[place]
     else:
         if step > 0 and root & 3 == ROOT_UNKNOWN:
             devices[place, D_UNKNOWN_OWNER] = slot
@@ -95,50 +85,32 @@ def activate(
     if step > 0 and ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] + GAP_NS < time_ns:
         ports[group, P_GROUP_FIRST] = time_ns
         ports[group, P_GROUP_BINS_NS], ports[group, P_GROUP_BIN_END] = 0, NEVER
-        for at in range(group_start[group], group_start[group + 1]):
+        for at in range(links.group_start[group], links.group_start[group + 1]):
             for column in range(P_TX_BYTES, P_COLUMNS):
-                ports[group_ports[at], column] = 0
+                ports[links.group_ports[at], column] = 0
     ports[group, P_GROUP_OPEN] += step
     ports[group, P_GROUP_LAST] = time_ns
 
 
-@njit(cache=True)
+@kernel
 def close(
-    queue: int,
-    end_ns: int,
-    paused_ns: int,
-    guessed: int,
-    queues: Ints,
-    roots: Ints,
-    shares: Floats,
-    devices: Ints,
-    ports: Ints,
-    slots: Ints,
-    port_group: Ints,
-    group_start: Ints,
-    group_ports: Ints,
-    device_group: Ints,
-    closes: Ints,
-    blames: Ints,
-    counts: Ints,
-    keep_ns: int,
+    queue: int, end_ns: int, paused_ns: int, guessed: int, keep_ns: int, state: State, links: Links, told: Told
 ) -> None:
     """Ends the open pause of a queue and books its time on its roots."""
+    queues, slots = state.queues, state.slots
+    closes, blames, counts = told.closes, told.blames, told.counts
     slot = find(slots, queues[queue, Q_SLOT])
     at = counts[N_CLOSES]
     closes[at, 0], closes[at, 1], closes[at, 2] = slot, queue, queues[queue, Q_A]
-    closes[at, 3], closes[at, 4] = paused_ns, guessed
+    closes[at, 3], closes[at, 4], closes[at, 5] = paused_ns, guessed, queues[queue, Q_PAUSER]
     counts[N_CLOSES] += 1
     for r in range(queues[queue, Q_ROOTS]):
         at = counts[N_BLAMES]
-        ppm = int(shares[queue, r] * 1e6 + 0.5)
-        blames[at, 0], blames[at, 1] = slot, roots[queue, r]
+        ppm = int(state.shares[queue, r] * 1e6 + 0.5)
+        blames[at, 0], blames[at, 1] = slot, state.roots[queue, r]
         blames[at, 2] = (paused_ns // 1_000_000) * ppm + (paused_ns % 1_000_000 * ppm + 500_000) // 1_000_000
         counts[N_BLAMES] += 1
-        activate(
-            roots[queue, r], shares[queue, r], slot, -1, end_ns, queues, devices, ports, port_group, group_start,
-            group_ports, device_group,
-        )  # fmt: skip
+        activate(state.roots[queue, r], state.shares[queue, r], slot, -1, end_ns, state, links)
     queues[queue, Q_ORDER] = 0
     queues[queue, Q_B] = end_ns
     slots[slot, S_OPEN] -= 1
@@ -147,23 +119,24 @@ def close(
         counts[N_NEXT_EXPIRY] = min(counts[N_NEXT_EXPIRY], slots[slot, S_LAST_NS] + keep_ns)
 
 
-@njit(cache=True)
-def take_bytes(row: Ints, queues: Ints, ports: Ints, port_group: Ints) -> None:
+@kernel
+def take_bytes(rows: Ints, i: int, state: State, links: Links) -> None:
     """Adds a window's transmitted bytes to the port while its sibling group has an active root (0 bytes: no count)."""
-    queue = row[ROW_QUEUE]
+    queues, ports = state.queues, state.ports
+    queue = rows[i, ROW_QUEUE]
     port = queue // 8
-    group = port_group[port]
-    begin, end = row[ROW_START], row[ROW_END]
-    if row[ROW_AMOUNT] == 0 or (ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] < begin):
+    group = links.port_group[port]
+    begin, end = rows[i, ROW_START], rows[i, ROW_END]
+    if rows[i, ROW_AMOUNT] == 0 or (ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] < begin):
         return
-    ports[port, P_TX_BYTES] += row[ROW_AMOUNT]
+    ports[port, P_TX_BYTES] += rows[i, ROW_AMOUNT]
     if begin >= ports[group, P_GROUP_FIRST] and queues[queue, Q_ORDER] != 0:
-        ports[port, P_STOPPED_BYTES] += row[ROW_AMOUNT]
+        ports[port, P_STOPPED_BYTES] += rows[i, ROW_AMOUNT]
     if end > ports[group, P_GROUP_BIN_END]:
         ports[group, P_GROUP_BINS_NS] += end - max(begin, ports[group, P_GROUP_BIN_END])
         ports[group, P_GROUP_BIN_END] = end
     queued = queues[queue, Q_BIN_START] == begin and queues[queue, Q_BIN_PEAK] >= MIN_QUEUED_BYTES
     stopped = queues[queue, Q_ORDER] != 0 or queues[queue, Q_B] > begin
     if queued and not stopped and 0 < end - begin <= MAX_POLL_NS:
-        ports[port, P_MAX_MBPS] = max(ports[port, P_MAX_MBPS], row[ROW_AMOUNT] * 8_000 // (end - begin))
+        ports[port, P_MAX_MBPS] = max(ports[port, P_MAX_MBPS], rows[i, ROW_AMOUNT] * 8_000 // (end - begin))
         ports[port, P_QUEUED_BINS] += 1

@@ -9,11 +9,10 @@ and that interval's blame, so one XOFF costs one pass over the fan-out of X.
 
 from __future__ import annotations
 
-from numba import njit
-
 from analytics.activity import activate
+from analytics.compiled import inlined, kernel
 from analytics.layout import (
-    EDGE_MIN_SHARE,
+    CAUSE_MIN_SHARE,
     JOIN_SHARE,
     MAX_ROOTS,
     MEMORY_NS,
@@ -25,6 +24,7 @@ from analytics.layout import (
     Q_BIN_PEAK,
     Q_BIN_START,
     Q_ORDER,
+    Q_PAUSER,
     Q_ROOTS,
     Q_SLOT,
     Q_STOP_BEFORE,
@@ -39,14 +39,17 @@ from analytics.layout import (
     S_LAST_NS,
     S_OPEN,
     S_PARENT,
-    Bools,
     Floats,
     Ints,
+    Links,
+    State,
+    Told,
+    Work,
 )
 from analytics.membership import join, owner, rank
 
 
-@njit(cache=True)
+@kernel
 def peak(queues: Ints, queue: int, time_ns: int) -> int:
     """Queue evidence at an instant: the window's high-water mark, of a stopped queue the highest since it was stopped.
 
@@ -60,43 +63,19 @@ def peak(queues: Ints, queue: int, time_ns: int) -> int:
     return 0
 
 
-@njit(cache=True)
-def open_group(
-    group: Ints,
-    count: int,
-    time_ns: int,
-    queues: Ints,
-    roots: Ints,
-    shares: Floats,
-    devices: Ints,
-    ports: Ints,
-    slots: Ints,
-    free: Ints,
-    port_device: Ints,
-    port_peer: Ints,
-    port_group: Ints,
-    port_local: Ints,
-    port_rank: Ints,
-    fan_start: Ints,
-    fan_ports: Ints,
-    feasible_start: Ints,
-    feasible: Bools,
-    is_host: Bools,
-    group_start: Ints,
-    group_ports: Ints,
-    device_group: Ints,
-    edges: Ints,
-    joins: Ints,
-    counts: Ints,
-    stack: Ints,
-    scratch_root: Ints,
-    scratch_share: Floats,
-) -> None:
-    """Blames the pauses that opened at one instant: `group[:count]` are their queues, already marked as stopped.
+@inlined
+def open_group(count: int, time_ns: int, state: State, links: Links, told: Told, work: Work) -> None:
+    """Blames the pauses that opened at one instant: `work.group[:count]` are their queues, already marked as stopped.
 
     A pause of the same instant counts as a cause, so its blame is worked out first; two that cause each other are a
     cycle.
     """
+    queues, roots, shares, slots = state.queues, state.roots, state.shares, state.slots
+    port_device, port_peer, fan_start, fan_ports = links.port_device, links.port_peer, links.fan_start, links.fan_ports
+    feasible = links.feasible
+    edges, counts = told.edges, told.counts
+    group, stack, holders, weights = work.group, work.stack, work.holders, work.weights
+    scratch_root, scratch_share, scratch_place = work.scratch_root, work.scratch_share, work.scratch_place
     for member in range(count):
         if queues[group[member], Q_ROOTS] >= 0:
             continue
@@ -112,125 +91,122 @@ def open_group(
                 device = port_device[peer]
             pushed = False
             found = 0
-            spilled = 0.0
             target = -1
             if device < 0:
                 counts[N_NO_LINK] += 1
                 scratch_root[0], scratch_share[0], found = port_device[queue // 8] * 4 + ROOT_UNKNOWN, 1.0, 1
-            elif is_host[device]:
+            elif links.is_host[device]:
                 scratch_root[0], scratch_share[0], found = device * 4 + ROOT_HOST, 1.0, 1
             else:
                 first, fan = fan_start[device], fan_start[device + 1] - fan_start[device]
-                row = feasible_start[device] + port_local[peer] * fan
+                row = links.feasible_start[device] + links.port_local[peer] * fan
                 total = 0.0
+                holding = 0
                 for j in range(fan):
                     if not feasible[row + j]:
                         continue
                     egress = fan_ports[first + j] * 8 + priority
                     height = float(peak(queues, egress, time_ns))
-                    if height > 0 and queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
+                    if height == 0.0:
+                        continue
+                    if queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
                         depth += 1
                         stack[depth] = egress
                         queues[egress, Q_ROOTS] = -2
                         pushed = True
                         break
+                    holders[holding], weights[holding] = egress, height * height
+                    holding += 1
                     total += height * height
                 if pushed:
                     continue
-                if total == 0.0:
+                if holding == 0:
                     scratch_root[0], scratch_share[0], found = device * 4 + ROOT_UNKNOWN, 1.0, 1
                 else:
-                    for j in range(fan):
-                        if not feasible[row + j]:
+                    rest = 0.0
+                    for j in range(holding):
+                        egress = holders[j]
+                        share = weights[j] / total
+                        if share < CAUSE_MIN_SHARE:
+                            rest += share
                             continue
-                        egress = fan_ports[first + j] * 8 + priority
-                        height = float(peak(queues, egress, time_ns))
-                        if height == 0.0:
-                            continue
-                        share = height * height / total
                         stopped = queues[egress, Q_ORDER] != 0 or queues[egress, Q_B] >= time_ns - MEMORY_NS
-                        if share >= EDGE_MIN_SHARE:
-                            at = counts[N_EDGES]
-                            edges[at, 0], edges[at, 1], edges[at, 2] = queue, queue, egress
-                            edges[at, 3], edges[at, 4] = int(share * 1e6 + 0.5), int(stopped)
-                            counts[N_EDGES] += 1
+                        at = counts[N_EDGES]
+                        edges[at, 0], edges[at, 1], edges[at, 2] = queue, queue, egress
+                        edges[at, 3], edges[at, 4], edges[at, 5] = int(share * 1e6 + 0.5), int(stopped), peer
+                        counts[N_EDGES] += 1
                         if not stopped:
-                            found, lost = _add(scratch_root, scratch_share, found, egress * 4 + ROOT_EGRESS, share)
-                            spilled += lost
+                            root = egress * 4 + ROOT_EGRESS
+                            found = _add(scratch_root, scratch_share, scratch_place, found, root, share)
                         elif queues[egress, Q_ROOTS] < 0:
-                            found, lost = _add(scratch_root, scratch_share, found, ROOT_CYCLE, share)
-                            spilled += lost
+                            found = _add(scratch_root, scratch_share, scratch_place, found, ROOT_CYCLE, share)
                         else:
                             for r in range(queues[egress, Q_ROOTS]):
-                                found, lost = _add(
-                                    scratch_root, scratch_share, found, roots[egress, r], share * shares[egress, r]
-                                )
-                                spilled += lost
+                                root, part = roots[egress, r], share * shares[egress, r]
+                                found = _add(scratch_root, scratch_share, scratch_place, found, root, part)
                             if share >= JOIN_SHARE:
-                                target = join(slots, target, queues[egress, Q_SLOT], time_ns, port_rank, joins, counts)
-            kept = _keep_largest(scratch_root, scratch_share, found, spilled)
+                                target = join(state, target, queues[egress, Q_SLOT], time_ns, links, told)
+                    if rest > 0.0:
+                        found = _add(scratch_root, scratch_share, scratch_place, found, ROOT_OTHER, rest)
+            kept = _keep_largest(scratch_root, scratch_share, found)
             queues[queue, Q_ROOTS] = kept
             for r in range(kept):
                 roots[queue, r], shares[queue, r] = scratch_root[r], scratch_share[r]
                 if scratch_share[r] >= JOIN_SHARE:
-                    other = owner(queues, devices, scratch_root[r])
-                    target = join(slots, target, other, time_ns, port_rank, joins, counts)
+                    other = owner(state, scratch_root[r])
+                    target = join(state, target, other, time_ns, links, told)
             if target < 0:
                 counts[N_FREE] -= 1
-                target = free[counts[N_FREE]]
+                target = work.free[counts[N_FREE]]
                 slots[target, S_FIRST_NS], slots[target, S_FIRST_QUEUE] = time_ns, queue
                 slots[target, S_OPEN], slots[target, S_PARENT] = 0, target
-            queues[queue, Q_SLOT] = target
+            queues[queue, Q_SLOT], queues[queue, Q_PAUSER] = target, peer
             slots[target, S_OPEN] += 1
             slots[target, S_LAST_NS] = time_ns
             if (
                 slots[target, S_FIRST_NS] == time_ns
-                and rank(port_rank, queue) < rank(port_rank, slots[target, S_FIRST_QUEUE])
+                and rank(links.port_rank, queue) < rank(links.port_rank, slots[target, S_FIRST_QUEUE])
             ):  # fmt: skip
                 slots[target, S_FIRST_QUEUE] = queue
             for r in range(kept):
-                activate(
-                    roots[queue, r], shares[queue, r], target, 1, time_ns, queues, devices, ports, port_group,
-                    group_start, group_ports, device_group,
-                )  # fmt: skip
+                activate(roots[queue, r], shares[queue, r], target, 1, time_ns, state, links)
             depth -= 1
 
 
-@njit(cache=True)
-def _add(scratch_root: Ints, scratch_share: Floats, found: int, root: int, share: float) -> tuple[int, float]:
-    """Adds a share to a root's; returns the number of roots and what found no place."""
+@kernel
+def _add(scratch_root: Ints, scratch_share: Floats, scratch_place: Ints, found: int, root: int, share: float) -> int:
+    """Adds a share to a root's and returns the number of roots; `scratch_place` says where a root may stand already."""
+    place = scratch_place[root]
+    if place < found and scratch_root[place] == root:
+        scratch_share[place] += share
+        return found
+    scratch_root[found], scratch_share[found], scratch_place[root] = root, share, found
+    return found + 1
+
+
+@kernel
+def _keep_largest(scratch_root: Ints, scratch_share: Floats, found: int) -> int:
+    """Moves the largest roots to the front, of equals the one met first; where there are too many, the rest is one."""
+    if found <= MAX_ROOTS:
+        return found
+    last = MAX_ROOTS - 2
+    rest = 0.0
     for i in range(found):
-        if scratch_root[i] == root:
-            scratch_share[i] += share
-            return found, 0.0
-    if found == len(scratch_root):
-        return found, share
-    scratch_root[found], scratch_share[found] = root, share
-    return found + 1, 0.0
-
-
-@njit(cache=True)
-def _keep_largest(scratch_root: Ints, scratch_share: Floats, found: int, spilled: float) -> int:
-    """Moves the largest roots to the front (ties in the order met); the rest and what was spilled become ROOT_OTHER."""
-    keep = found
-    if found > MAX_ROOTS or spilled > 0.0:
-        keep = min(found, MAX_ROOTS - 1)
-        for i in range(keep):
-            best = i
-            for j in range(i + 1, found):
-                if scratch_share[j] > scratch_share[best]:
-                    best = j
-            root, share = scratch_root[best], scratch_share[best]
-            for j in range(best, i, -1):
-                scratch_root[j], scratch_share[j] = scratch_root[j - 1], scratch_share[j - 1]
-            scratch_root[i], scratch_share[i] = root, share
-        rest = spilled
-        for i in range(keep, found):
-            rest += scratch_share[i]
-        for i in range(keep):
-            if scratch_root[i] == ROOT_OTHER:
-                scratch_share[i] += rest
-                return keep
-        scratch_root[keep], scratch_share[keep] = ROOT_OTHER, rest
-        keep += 1
-    return keep
+        root, share = scratch_root[i], scratch_share[i]
+        place = i
+        if i > last:
+            if share <= scratch_share[last]:
+                rest += share
+                continue
+            rest += scratch_share[last]
+            place = last
+        while place > 0 and scratch_share[place - 1] < share:
+            scratch_root[place], scratch_share[place] = scratch_root[place - 1], scratch_share[place - 1]
+            place -= 1
+        scratch_root[place], scratch_share[place] = root, share
+    for i in range(last + 1):
+        if scratch_root[i] == ROOT_OTHER:
+            scratch_share[i] += rest
+            return last + 1
+    scratch_root[last + 1], scratch_share[last + 1] = ROOT_OTHER, rest
+    return MAX_ROOTS

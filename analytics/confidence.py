@@ -62,7 +62,9 @@ def confidence_of(
     # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
     kinds_seen = 1 + seen.reports.bit_count() + int(host_known) if seen.reports else 1
     evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
-    coverage = min(1.0, seen.covered_ns / pause_ns) if pause_ns else 0.0
+    # Blame of a switch whose queues nobody saw is not placed at any of them: no evidence covers it.
+    unplaced = sum(ppm for root, ppm in shares.items() if root & 3 == layout.ROOT_UNKNOWN)
+    coverage = min(1.0, seen.covered_ns / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
     missing = (
         ("pauses as seen by", seen.one_ended),
         (f"{lost} rows that were lost or ends that were guessed", lost),

@@ -16,7 +16,7 @@ import numpy as np
 from analytics import layout
 from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, Stream, input_stream
-from analytics.topology import Ints
+from analytics.layout import Ints
 from analytics.verdict import cascade
 from stream import snapshot
 from stream.batch import MARK_END, Batch, StreamKey
@@ -103,12 +103,12 @@ class Correlate:
 
     def _change_roster(self, fabric: Fabric, change: RosterChange) -> None:
         """Applies a change, or keeps it for later: which life it belongs to depends on the roster alone."""
-        if fabric.over:
-            fabric.postpone(change)
-        elif isinstance(change, SourceUp):
-            self._source_up(fabric, change)
-        else:
+        if isinstance(change, SourceDown):
             self._source_down(fabric, change)
+        elif fabric.over:
+            fabric.postpone(change)
+        else:
+            self._source_up(fabric, change)
 
     def _source_up(self, fabric: Fabric, change: SourceUp) -> None:
         for key, told in zip(change.stream_keys(), change.streams, strict=True):
@@ -125,22 +125,25 @@ class Correlate:
                 self._take(fabric, item)
 
     def _source_down(self, fabric: Fabric, change: SourceDown) -> None:
-        before = len(fabric.up)
+        others = []
         for key, told in zip(change.stream_keys(), change.streams, strict=True):
             stream = input_stream(key)
-            if stream is None or stream not in fabric.up:
+            state = fabric.streams.get(stream) if stream is not None else None
+            if stream is None or (state is None and stream not in fabric.up):
+                others.append(told)
                 continue
-            fabric.announced.down(key, change.at_ns)
-            fabric.up.remove(stream)
-            state = fabric.streams.get(stream)
-            if state is None:
-                continue
+            if stream in fabric.up:
+                fabric.announced.down(key, change.at_ns)
+                fabric.up.remove(stream)
+                fabric.over = not fabric.up
+            # A stream may go down once more, where the rows up to the number first told will never come.
             # detect numbers its own rows, so of an episode stream only "no row at all" can be known from here; its end
             # is told by detect's last mark.
-            if stream.topic != "episode" or told.last_seq < 0:
+            if state is not None and (stream.topic != "episode" or told.last_seq < 0):
                 state.last_seq = told.last_seq
-            self._end_if_complete(fabric, stream, state)
-        fabric.over = before > 0 and not fabric.up
+                self._end_if_complete(fabric, stream, state)
+        if others and fabric.over:
+            fabric.postpone(msgspec.structs.replace(change, streams=tuple(others)))
 
     def _take(self, fabric: Fabric, item: Batch | Fact) -> None:
         key = item.stream if isinstance(item, Batch) else fact_stream(item)

@@ -10,8 +10,9 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import xxhash
@@ -22,12 +23,11 @@ from analytics.asked_names import AskedNames, names_a_port
 from analytics.groups import carry_groups
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
-from analytics.membership import find
+from analytics.membership import find, living
 from analytics.noted import Noted
 from analytics.renames import carry_names
 from analytics.rows import pause_rows, window_rows
 from analytics.topology import PRIORITIES, Topology
-from stream import messages
 from stream.facts import Device, Flow, Link
 from stream.identity import Standing
 from stream.record import Events
@@ -167,11 +167,10 @@ class Engine:
             ]
             self.ledgers.book(
                 np.zeros((0, layout.L_EDGE_COLUMNS), np.int64),
-                np.array([[slot, queue, start_ns, pause_ns, 1]], np.int64),
+                np.array([[slot, queue, start_ns, pause_ns, 1, self.queues[queue, layout.Q_PAUSER]]], np.int64),
                 np.array(blames, np.int64).reshape(-1, layout.L_BLAME_COLUMNS),
-                self.topology.port_peer,
             )
-        still = [self._closed(slot, True, now_ns) for slot in self._slots_in_use()]
+        still = [self._closed(slot, True, now_ns) for slot in self._slots_in_use().tolist()]
         return sorted(still, key=lambda cascade: (cascade.start_ns, cascade.id))
 
     def copy(self) -> Engine:
@@ -201,7 +200,7 @@ class Engine:
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
             "noted": self.noted.state(),
             "needed_ns": self._needed_ns,
-            "flows": [[from_ns, *messages.encode(flow)]
+            "flows": [[from_ns, _flow_encoder.encode(flow)]
                       for versions in self.flows.values() for from_ns, flow in versions],
         }  # fmt: skip
 
@@ -215,8 +214,8 @@ class Engine:
         self.free_slots, self._stale = state["free_slots"], state["stale"]
         self.noted = Noted.of_state(state["noted"])
         self._needed_ns = state["needed_ns"]
-        for from_ns, *message in state["flows"]:
-            flow = cast(Flow, messages.decode(*message))
+        for from_ns, message in state["flows"]:
+            flow = _flow_decoder.decode(message)
             self.flows.setdefault(int(flow.flow, 16), []).append((from_ns, flow))
 
     def beginnings(self) -> set[tuple[int, int]]:
@@ -310,27 +309,24 @@ class Engine:
         keep_ns: int,
         on_closed: Callable[[Closed], None],
     ) -> None:
-        topology = self.topology
+        links = self.topology.links()
         capacity = self._ledger_rows(rows)
-        widest = int(np.diff(topology.fan_start).max(initial=1))
+        widest = int(np.diff(links.fan_start).max(initial=1))
         edges = np.zeros((capacity * widest, layout.L_EDGE_COLUMNS), np.int64)
         closes = np.zeros((2 * capacity, layout.L_CLOSE_COLUMNS), np.int64)
         blames = np.zeros((2 * capacity * layout.MAX_ROOTS, layout.L_BLAME_COLUMNS), np.int64)
         flows = np.zeros((4096, layout.L_FLOW_COLUMNS), np.int64)
         joins = np.zeros((capacity * (layout.MAX_ROOTS + widest), layout.L_JOIN_COLUMNS), np.int64)
-        stack, group = np.zeros(capacity + 2, np.int64), np.zeros(capacity + 2, np.int64)
-        scratch_root, scratch_share = np.zeros(64, np.int64), np.zeros(64)
         start = 0
         while start < len(rows):
             free = self._free_slots(capacity)
             counts = np.zeros(layout.N_COUNTS, np.int64)
             counts[layout.N_FREE], counts[layout.N_NEXT_EXPIRY] = len(free), self.next_expiry_ns
+            state = layout.State(self.queues, self.roots, self.shares, self.devices, self.ports, self.slots)
             run(
-                rows, start, until_ns, keep_ns, self.queues, self.roots, self.shares, self.devices, self.ports,
-                self.slots, free, topology.port_device, topology.port_peer, topology.port_group, topology.port_local,
-                topology.port_rank, topology.fan_start, topology.fan_ports, topology.feasible_start, topology.feasible,
-                topology.is_host, topology.group_start, topology.group_ports, topology.device_group, edges, closes,
-                blames, flows, joins, counts, stack, group, scratch_root, scratch_share,
+                rows, start, until_ns, keep_ns, state, links,
+                layout.Told(edges, closes, blames, flows, joins, counts),
+                layout.new_work(free, capacity, widest, max(len(self.queues), len(self.devices))),
             )  # fmt: skip
             start = int(counts[layout.N_ROWS])
             self.free_slots = free[: counts[layout.N_FREE]].tolist()
@@ -346,8 +342,8 @@ class Engine:
                 blames[: counts[layout.N_BLAMES]],
             )
             for part in (*told, flows[: counts[layout.N_FLOWS]]):
-                part[:, 0] = [find(self.slots, slot) for slot in part[:, 0].tolist()]
-            self.ledgers.book(*told, topology.port_peer)
+                part[:, 0] = living(self.slots, part[:, 0].copy())
+            self.ledgers.book(*told)
             self.ledgers.book_flows(flows[: counts[layout.N_FLOWS]], flow_ids, rows[:, layout.ROW_AMOUNT])
             if start < len(rows) and int(rows[start, layout.ROW_TIME]) > self.next_expiry_ns:
                 self._take_expired(int(rows[start, layout.ROW_TIME]), keep_ns, on_closed)
@@ -366,24 +362,18 @@ class Engine:
             self.free_slots = [*range(first + missing - 1, first - 1, -1), *self.free_slots]
         return np.array(self.free_slots, np.int64)
 
-    def _slots_in_use(self) -> list[int]:
+    def _slots_in_use(self) -> Ints:
         """Slots of cascades that have not closed, those joined to another left out."""
-        return np.flatnonzero(self.slots[:, layout.S_PARENT] == np.arange(len(self.slots))).tolist()
+        return np.flatnonzero(self.slots[:, layout.S_PARENT] == np.arange(len(self.slots)))
 
     def _take_expired(self, now_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
-        closed: list[Closed] = []
-        expiry_ns = layout.FOREVER
-        ended: list[int] = []
-        for slot in self._slots_in_use():
-            if self.slots[slot, layout.S_OPEN]:
-                continue
-            end_ns = int(self.slots[slot, layout.S_LAST_NS])
-            if end_ns + keep_ns < now_ns:
-                closed.append(self._closed(slot, False, end_ns))
-                ended.append(slot)
-            else:
-                expiry_ns = min(expiry_ns, end_ns + keep_ns)
-        self.next_expiry_ns = expiry_ns
+        used = self._slots_in_use()
+        idle = used[self.slots[used, layout.S_OPEN] == 0]
+        last_ns = self.slots[idle, layout.S_LAST_NS]
+        over = last_ns + keep_ns < now_ns
+        self.next_expiry_ns = int((last_ns[~over] + keep_ns).min(initial=layout.FOREVER))
+        ended = idle[over].tolist()
+        closed = [self._closed(slot, False, int(self.slots[slot, layout.S_LAST_NS])) for slot in ended]
         for cascade in sorted(closed, key=lambda cascade: (cascade.end_ns, cascade.start_ns, cascade.id)):
             on_closed(cascade)
             self.ledgers.by_slot.pop(cascade.slot, None)
@@ -393,8 +383,8 @@ class Engine:
         """Frees the slots of closed cascades and of those that were joined to them."""
         if not ended:
             return
-        used = np.flatnonzero(self.slots[:, layout.S_PARENT] >= 0).tolist()
-        gone = sorted({slot for slot in used if find(self.slots, slot) in set(ended)}, reverse=True)
+        used = np.flatnonzero(self.slots[:, layout.S_PARENT] >= 0)
+        gone = used[np.isin(living(self.slots, used), ended)][::-1]
         self.slots[gone] = 0
         self.slots[gone, layout.S_PARENT] = -1
         for state, column in (
@@ -402,7 +392,7 @@ class Engine:
             (self.devices, layout.D_UNKNOWN_OWNER),
         ):  # fmt: skip
             state[np.isin(state[:, column], gone), column] = -1
-        self.free_slots += gone
+        self.free_slots += gone.tolist()
 
     def _closed(self, slot: int, still_open: bool, end_ns: int) -> Closed:
         start_ns = int(self.slots[slot, layout.S_FIRST_NS])
@@ -411,4 +401,6 @@ class Engine:
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
 
 
+# There may be 100,000 flows: messages.encode, which checks what it makes, would take seconds.
+_flow_encoder, _flow_decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Flow)
 _STATE_ARRAYS = ("queues", "roots", "shares", "devices", "ports", "slots", "_rows", "_row_flows", "_groups")

@@ -12,7 +12,7 @@ from analytics.announced import Announced
 from analytics.asked_names import AskedNames
 from analytics.detect import episode_stream
 from analytics.engine import Engine
-from analytics.topology import Ints
+from analytics.layout import Ints
 from stream import messages
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import Cascade

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from analytics.activity import close, take_bytes
 from analytics.blame import open_group
+from analytics.compiled import inlined, kernel
 from analytics.layout import (
     BYTES,
     CLOSE,
@@ -48,55 +47,34 @@ from analytics.layout import (
     ROW_START,
     ROW_TIME,
     ROW_TYPE,
-    Bools,
-    Floats,
     Ints,
+    Links,
+    State,
+    Told,
+    Work,
 )
 from analytics.membership import find
 
 
-@njit(cache=True)
+@kernel
 def run(
     rows: Ints,
     start: int,
     until_ns: int,
     keep_ns: int,
-    queues: Ints,
-    roots: Ints,
-    shares: Floats,
-    devices: Ints,
-    ports: Ints,
-    slots: Ints,
-    free: Ints,
-    port_device: Ints,
-    port_peer: Ints,
-    port_group: Ints,
-    port_local: Ints,
-    port_rank: Ints,
-    fan_start: Ints,
-    fan_ports: Ints,
-    feasible_start: Ints,
-    feasible: Bools,
-    is_host: Bools,
-    group_start: Ints,
-    group_ports: Ints,
-    device_group: Ints,
-    edges: Ints,
-    closes: Ints,
-    blames: Ints,
-    flows: Ints,
-    joins: Ints,
-    counts: Ints,
-    stack: Ints,
-    group: Ints,
-    scratch_root: Ints,
-    scratch_share: Floats,
+    state: State,
+    links: Links,
+    told: Told,
+    work: Work,
 ) -> None:
     """Takes rows[start:] in, sorted by (time, type, rank of the queue, ...), until one is at `until_ns` or later.
 
     Returns early, with counts[N_ROWS] at the first row not taken, when a ledger may be full or when a cascade has been
     closed for `keep_ns` (counts[N_NEXT_EXPIRY] is below the next row's time): the caller reads the ledgers and goes on.
     """
+    queues, devices, slots = state.queues, state.devices, state.slots
+    port_device, port_peer, is_host = links.port_device, links.port_peer, links.is_host
+    flows, counts = told.flows, told.counts
     total = rows.shape[0]
     opened = 0
     i = start
@@ -121,7 +99,7 @@ def run(
             i += 1
             continue
         if row_type == BYTES:
-            take_bytes(rows[i], queues, ports, port_group)
+            take_bytes(rows, i, state, links)
             devices[port_device[port], D_REPORTS] |= rows[i, ROW_ID]
             i += 1
             continue
@@ -154,52 +132,18 @@ def run(
         if opened > 0 and opened + size > LEDGER_PAUSES:
             break
         opened += size
-        take_pauses(
-            rows, i, end, keep_ns, queues, roots, shares, devices, ports, slots, free, port_device, port_peer,
-            port_group, port_local, port_rank, fan_start, fan_ports, feasible_start, feasible, is_host, group_start,
-            group_ports, device_group, edges, closes, blames, joins, counts, stack, group, scratch_root, scratch_share,
-        )  # fmt: skip
+        take_pauses(rows, i, end, keep_ns, state, links, told, work)
         i = end
     counts[N_ROWS] = i
 
 
-@njit(cache=True)
+@inlined
 def take_pauses(
-    rows: Ints,
-    first: int,
-    end: int,
-    keep_ns: int,
-    queues: Ints,
-    roots: Ints,
-    shares: Floats,
-    devices: Ints,
-    ports: Ints,
-    slots: Ints,
-    free: Ints,
-    port_device: Ints,
-    port_peer: Ints,
-    port_group: Ints,
-    port_local: Ints,
-    port_rank: Ints,
-    fan_start: Ints,
-    fan_ports: Ints,
-    feasible_start: Ints,
-    feasible: Bools,
-    is_host: Bools,
-    group_start: Ints,
-    group_ports: Ints,
-    device_group: Ints,
-    edges: Ints,
-    closes: Ints,
-    blames: Ints,
-    joins: Ints,
-    counts: Ints,
-    stack: Ints,
-    group: Ints,
-    scratch_root: Ints,
-    scratch_share: Floats,
+    rows: Ints, first: int, end: int, keep_ns: int, state: State, links: Links, told: Told, work: Work
 ) -> None:
     """The pauses of one instant: ends of open ones, then openings, then ends of those that lasted no time at all."""
+    queues, slots, group = state.queues, state.slots, work.group
+    edges, counts = told.edges, told.counts
     time_ns = rows[first, ROW_TIME]
     for part in range(2):
         if part == 1:
@@ -215,10 +159,7 @@ def take_pauses(
                     continue
                 if queues[queue, Q_ORDER] != 0:
                     counts[N_REOPENED] += 1
-                    close(
-                        queue, time_ns, time_ns - queues[queue, Q_A], 1, queues, roots, shares, devices, ports, slots,
-                        port_group, group_start, group_ports, device_group, closes, blames, counts, keep_ns,
-                    )  # fmt: skip
+                    close(queue, time_ns, time_ns - queues[queue, Q_A], 1, keep_ns, state, links, told)
                 begin, stop = queues[queue, Q_BIN_START], queues[queue, Q_BIN_END]
                 holds = begin <= time_ns < stop
                 queues[queue, Q_STOP_PEAK] = queues[queue, Q_BIN_PEAK] if holds else 0
@@ -235,12 +176,7 @@ def take_pauses(
                 opening += 1
             if opening:
                 before = counts[N_EDGES]
-                open_group(
-                    group, opening, time_ns, queues, roots, shares, devices, ports, slots, free, port_device,
-                    port_peer, port_group, port_local, port_rank, fan_start, fan_ports, feasible_start, feasible,
-                    is_host, group_start, group_ports, device_group, edges, joins, counts, stack, scratch_root,
-                    scratch_share,
-                )  # fmt: skip
+                open_group(opening, time_ns, state, links, told, work)
                 for at in range(before, counts[N_EDGES]):
                     edges[at, 0] = find(slots, queues[edges[at, 1], Q_SLOT])
         for i in range(first, end):
@@ -248,10 +184,7 @@ def take_pauses(
                 continue
             queue = rows[i, ROW_QUEUE]
             if queues[queue, Q_ORDER] != 0 and queues[queue, Q_ORDER] == rows[i, ROW_ORDER]:
-                close(
-                    queue, time_ns, rows[i, ROW_AMOUNT], 0, queues, roots, shares, devices, ports, slots, port_group,
-                    group_start, group_ports, device_group, closes, blames, counts, keep_ns,
-                )  # fmt: skip
+                close(queue, time_ns, rows[i, ROW_AMOUNT], 0, keep_ns, state, links, told)
                 rows[i, ROW_TYPE] = -1
             elif part == 1:
                 counts[N_UNMATCHED] += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -40,10 +42,10 @@ ROW_TIME, ROW_TYPE, ROW_QUEUE, ROW_START, ROW_END, ROW_AMOUNT, ROW_ORDER, ROW_ID
 ROW_COLUMNS = 8
 REPORTS_DEPTH, REPORTS_BYTES, REPORTS_ECN = 1, 2, 4
 
-# Columns of a queue's state.
-(Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK, Q_STOP_BEFORE, Q_SLOT,
- Q_ROOTS, Q_ROOT_OPEN, Q_ROOT_LAST, Q_ROOT_OWNER) = range(15)  # fmt: skip
-Q_COLUMNS = 15
+# Columns of a queue's state; what a look at a queue needs comes first, so that it lies in one cache line.
+(Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_ROOTS, Q_SLOT, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK,
+ Q_STOP_BEFORE, Q_ROOT_OPEN, Q_ROOT_LAST, Q_ROOT_OWNER, Q_PAUSER) = range(16)  # fmt: skip
+Q_COLUMNS = 16
 # Columns of a device's state as a root, and as one whose queues gave no evidence (UNKNOWN).
 D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_UNKNOWN_OWNER, D_REPORTS = range(5)
 D_COLUMNS = 5
@@ -56,8 +58,8 @@ S_FIRST_NS, S_FIRST_QUEUE, S_OPEN, S_LAST_NS, S_PARENT = range(5)
 S_COLUMNS = 5
 
 # Columns of the ledgers: what a run tells its caller, in whole ns and ppm, so that sums do not depend on their order.
-L_EDGE_COLUMNS = 5  # slot, told queue, egress queue, ppm, whether the egress was stopped
-L_CLOSE_COLUMNS = 5  # slot, queue, start_ns, paused_ns, whether the end was guessed
+L_EDGE_COLUMNS = 6  # slot, told queue, egress queue, ppm, whether the egress was stopped, ingress port
+L_CLOSE_COLUMNS = 6  # slot, queue, start_ns, paused_ns, whether the end was guessed, the pauser's port (-1: unknown)
 L_BLAME_COLUMNS = 3  # slot, root, pause ns
 L_FLOW_COLUMNS = 4  # slot, root, row id, whether the bytes left their source (0: they passed the root)
 L_JOIN_COLUMNS = 2  # slot that lives, slot that ends
@@ -69,12 +71,67 @@ N_COUNTS = 11
 
 LEDGER_PAUSES = 2048
 """Pause rows that one run takes before it returns to have its ledgers read."""
-EDGE_MIN_SHARE = 0.001
+CAUSE_MIN_SHARE = 0.001
+"""A queue that explains less of a stop than this is not followed, its part goes to ROOT_OTHER: a twentieth of the
+report's resolution. It saves most of the work on a fan-out, of which few queues are high in an incident."""
 
 MAX_POLL_NS = 1_000_000
 """Only in windows up to this long does the highest rate of a queue's egress say what the link can carry."""
 MIN_QUEUED_BYTES = 16_384
 """A queue of four 4,096-byte packets keeps its egress busy while it drains."""
+
+
+class State(NamedTuple):
+    """What is kept of queues, devices, ports and cascades (columns Q_, D_, P_, S_), and each queue's last blame."""
+
+    queues: Ints
+    roots: Ints
+    shares: Floats
+    devices: Ints
+    ports: Ints
+    slots: Ints
+
+
+class Links(NamedTuple):
+    """The arrays of a Topology."""
+
+    port_device: Ints
+    port_peer: Ints
+    port_group: Ints
+    port_local: Ints
+    port_rank: Ints
+    fan_start: Ints
+    fan_ports: Ints
+    feasible_start: Ints
+    feasible: Bools
+    is_host: Bools
+    group_start: Ints
+    group_ports: Ints
+    device_group: Ints
+
+
+class Told(NamedTuple):
+    """The ledgers (columns L_) and counts (N_) that a run fills."""
+
+    edges: Ints
+    closes: Ints
+    blames: Ints
+    flows: Ints
+    joins: Ints
+    counts: Ints
+
+
+class Work(NamedTuple):
+    """Room to work in: slots that are free, and what one pause needs."""
+
+    free: Ints
+    stack: Ints
+    group: Ints
+    scratch_root: Ints
+    scratch_share: Floats
+    scratch_place: Ints
+    holders: Ints
+    weights: Floats
 
 
 def new_state(rows: int, columns: int, **fill: int) -> Ints:
@@ -83,3 +140,17 @@ def new_state(rows: int, columns: int, **fill: int) -> Ints:
     for column, value in fill.items():
         state[:, int(column[1:])] = value
     return state
+
+
+def new_work(free: Ints, pauses: int, widest: int, roots: int) -> Work:
+    """Room for so many pauses of one instant, the widest fan-out, and so many queues and devices."""
+    return Work(
+        free=free,
+        stack=np.zeros(pauses + 2, np.int64),
+        group=np.zeros(pauses + 2, np.int64),
+        scratch_root=np.zeros(widest * MAX_ROOTS, np.int64),
+        scratch_share=np.zeros(widest * MAX_ROOTS),
+        scratch_place=np.zeros(4 * max(roots, 2), np.int64),
+        holders=np.zeros(widest, np.int64),
+        weights=np.zeros(widest),
+    )

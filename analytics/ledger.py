@@ -125,7 +125,10 @@ class Ledgers:
 
     def open(self, slot: int) -> Ledger:
         """The ledger of a slot, made if new."""
-        return self.by_slot.setdefault(slot, Ledger())
+        ledger = self.by_slot.get(slot)
+        if ledger is None:
+            ledger = self.by_slot[slot] = Ledger()
+        return ledger
 
     def join(self, lives: int, ends: int, ended_id: str) -> None:
         """Moves all of one slot to another."""
@@ -135,24 +138,30 @@ class Ledgers:
         if ended is not None:
             ledger.absorb(ended)
 
-    def book(self, edges: Ints, closes: Ints, blames: Ints, port_peer: Ints) -> None:
+    def book(self, edges: Ints, closes: Ints, blames: Ints) -> None:
         """Books what a run of the kernel told (columns L_* of analytics.layout; slots already those that live)."""
-        for (slot, queue, egress), ppm, passed in _rows(sums(edges[:, :3], edges[:, 3], edges[:, 3] * edges[:, 4])):
-            edge = self.open(slot).edges.setdefault((queue, egress), EdgeTally())
-            edge.ppm += ppm
-            edge.passed_ppm += passed
-            edge.ingress = int(port_peer[queue // 8]) if edge.ingress < 0 else edge.ingress
+        keys = edges[:, [0, 1, 2, 5]]
+        tallies, of_slot = {}, -1
+        for (slot, queue, egress, ingress), ppm, passed in _rows(sums(keys, edges[:, 3], edges[:, 3] * edges[:, 4])):
+            if slot != of_slot:
+                tallies, of_slot = self.open(slot).edges, slot
+            edge = tallies.get((queue, egress))
+            if edge is None:
+                tallies[queue, egress] = EdgeTally(ppm, passed, ingress)
+            else:
+                edge.ppm += ppm
+                edge.passed_ppm += passed
         for (slot, root), pause_ns in _rows(sums(blames[:, :2], blames[:, 2])):
             ledger = self.open(slot)
             ledger.root_ns[root] = bounded_sum((ledger.root_ns.get(root, 0), pause_ns))
-        for slot, queue, start_ns, pause_ns, guessed in closes.tolist():
+        for slot, queue, start_ns, pause_ns, guessed, pauser in closes.tolist():
             tally = self.open(slot).queues.setdefault(queue, QueueTally())
             tally.pauses += 1
             tally.pause_ns = bounded_sum((tally.pause_ns, pause_ns))
             tally.first_ns = min(tally.first_ns, start_ns)
             tally.last_ns = max(tally.last_ns, start_ns + pause_ns)
             tally.guessed += guessed
-            tally.pauser = int(port_peer[queue // 8]) if tally.pauser < 0 else tally.pauser
+            tally.pauser = pauser if tally.pauser < 0 else tally.pauser
 
     def book_flows(self, flows: Ints, flow_ids: npt.NDArray[Any], amounts: Ints) -> None:
         """Books bytes of flows through active roots; `flow_ids` and `amounts` are indexed by the row ids in `flows`."""

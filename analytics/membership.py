@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
+from analytics.compiled import kernel
 from analytics.layout import (
     D_ROOT_OWNER,
     D_UNKNOWN_OWNER,
@@ -19,10 +21,13 @@ from analytics.layout import (
     S_OPEN,
     S_PARENT,
     Ints,
+    Links,
+    State,
+    Told,
 )
 
 
-@njit(cache=True)
+@kernel
 def find(slots: Ints, slot: int) -> int:
     """The slot that a slot has been joined to, itself if none."""
     while slots[slot, S_PARENT] != slot:
@@ -31,25 +36,35 @@ def find(slots: Ints, slot: int) -> int:
 
 
 @njit(cache=True)
+def living(slots: Ints, some: Ints) -> Ints:
+    """Of each of some slots the one that it has been joined to."""
+    found = np.empty(len(some), np.int64)
+    for i in range(len(some)):
+        found[i] = find(slots, some[i])
+    return found
+
+
+@kernel
 def rank(port_rank: Ints, queue: int) -> int:
     return port_rank[queue // 8] * 8 + queue % 8
 
 
-@njit(cache=True)
-def owner(queues: Ints, devices: Ints, root: int) -> int:
+@kernel
+def owner(state: State, root: int) -> int:
     """The slot of the cascade that the root last belonged to, -1 if none."""
     if root & 3 == ROOT_EGRESS:
-        return queues[root >> 2, Q_ROOT_OWNER]
+        return state.queues[root >> 2, Q_ROOT_OWNER]
     if root & 3 == ROOT_HOST:
-        return devices[root >> 2, D_ROOT_OWNER]
+        return state.devices[root >> 2, D_ROOT_OWNER]
     if root & 3 == ROOT_UNKNOWN:
-        return devices[root >> 2, D_UNKNOWN_OWNER]
+        return state.devices[root >> 2, D_UNKNOWN_OWNER]
     return -1
 
 
-@njit(cache=True)
-def join(slots: Ints, target: int, other: int, time_ns: int, port_rank: Ints, joins: Ints, counts: Ints) -> int:
+@kernel
+def join(state: State, target: int, other: int, time_ns: int, links: Links, told: Told) -> int:
     """Joins two cascades, of which the one that began first lives; a closed one is not joined."""
+    slots, joins, counts = state.slots, told.joins, told.counts
     if other < 0:
         return target
     other = find(slots, other)
@@ -59,7 +74,7 @@ def join(slots: Ints, target: int, other: int, time_ns: int, port_rank: Ints, jo
         return other
     older = slots[other, S_FIRST_NS] < slots[target, S_FIRST_NS] or (
         slots[other, S_FIRST_NS] == slots[target, S_FIRST_NS]
-        and rank(port_rank, slots[other, S_FIRST_QUEUE]) < rank(port_rank, slots[target, S_FIRST_QUEUE])
+        and rank(links.port_rank, slots[other, S_FIRST_QUEUE]) < rank(links.port_rank, slots[target, S_FIRST_QUEUE])
     )
     lives, ends = (other, target) if older else (target, other)
     slots[ends, S_PARENT] = lives

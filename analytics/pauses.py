@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from analytics.compiled import kernel
 from stream import kinds
 
 Ints = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ def slots(events: npt.NDArray[Any], port_index: Ints) -> Ints:
     return (port_index[events["port"]] * 9 + priority) * 3 + events["side"]
 
 
-@njit(cache=True)
+@kernel
 def pair_pauses(
     time_ns: Ints,
     kind: npt.NDArray[np.uint8],

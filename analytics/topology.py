@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from analytics.layout import Ints, Links
 from stream.facts import Device, Link
 from stream.identity import Resolver
 from stream.inventory import Inventory
-
-Ints = npt.NDArray[np.int64]
 
 PRIORITIES = 8
 """A queue is port * 8 + priority."""
@@ -184,6 +183,14 @@ class Topology:
         twin._device_index, twin._port_index = dict(self._device_index), dict(self._port_index)
         twin._inventory = self._inventory.copy()
         return twin
+
+    def links(self) -> Links:
+        """The arrays that the kernel reads."""
+        return Links(
+            self.port_device, self.port_peer, self.port_group, self.port_local, self.port_rank, self.fan_start,
+            self.fan_ports, self.feasible_start, self.feasible, self.is_host, self.group_start, self.group_ports,
+            self.device_group,
+        )  # fmt: skip
 
     def queue_name(self, queue: int) -> tuple[str, str, int]:
         """Device, port and priority of a queue."""

@@ -84,9 +84,7 @@ class FabricSource:
         yield [plan.id for plan in partitions]
 
     def _context(self) -> list[Item]:
-        rows = [
-            StreamUp(topic, device, 0 if topic == "pfc" else TICK_NS * 2) for topic in TOPICS for device in DEVICES
-        ]
+        rows = [StreamUp(topic, device, 0 if topic == "pfc" else TICK_NS * 2) for topic in TOPICS for device in DEVICES]
         up = SourceUp(FABRIC, SOURCE, EPOCH, START_NS, (StreamUp("link"), *rows))
         down = SourceDown(FABRIC, SOURCE, EPOCH, START_NS, (StreamDown("link", "", len(self._links) - 1),))
         return [up, *self._links, down]
@@ -157,9 +155,7 @@ class FabricSource:
         rows["value"] = rows["extra"] * self._rng.random(rows.shape) ** 8
         return [each[each["value"] > 0] for each in rows]
 
-    def _pauses(
-        self, read_ns: np.ndarray, span_ns: np.ndarray, start_ns: int, slow: int | None
-    ) -> list[Events]:
+    def _pauses(self, read_ns: np.ndarray, span_ns: np.ndarray, start_ns: int, slow: int | None) -> list[Events]:
         """Counters of the few ports that paused a little, and exact frames around the slow host."""
         exact: list[list[Events]] = [[] for _ in DEVICES]
         if slow is not None:

@@ -14,14 +14,15 @@ from stream.cascade import Cascade
 
 
 class Analysis(NamedTuple):
-    """The final cascades, and what the reader of the trace left out."""
+    """The final cascades, what the reader of the trace left out, and whether it has exact pause events at all."""
 
     cascades: tuple[Cascade, ...]
     notes: tuple[str, ...]
+    has_pauses: bool
 
 
 def analyze_trace(path: Path, without: AbstractSet[str], start_ns: int = 0) -> Analysis:
     """The final cascades of a trace folder, its times counted from start_ns; `without` names evidence to withhold."""
     trace = read_trace(path, without)
     streams = trace_streams(trace, trace.name, "trace", "analyze", start_ns)
-    return Analysis(tuple(final_cascades(trace_items(streams))), trace.notes)
+    return Analysis(tuple(final_cascades(trace_items(streams))), trace.notes, trace.pauses is not None)

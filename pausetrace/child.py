@@ -45,7 +45,10 @@ class ChildError(PausetraceError):
 class Child:
     """`with Child(["detect", ...]) as child:` runs a verb for as long as the block, with these variables besides."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str] | None = None, files: Sequence[int] = ()
+    ) -> None:
+        """`files` are open files that the child gets under the same numbers."""
         self.verb = arguments[0]
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
         self._process = subprocess.Popen(
@@ -54,6 +57,7 @@ class Child:
             stdout=subprocess.DEVNULL,
             stderr=self._said,
             env=own_environment() | dict(environment or {}),
+            pass_fds=files,
             # Ctrl-C is for this process, which then ends the child.
             start_new_session=True,
         )

@@ -27,6 +27,7 @@ OTHER_VARIABLES = (
 )  # fmt: skip
 """Variables that are no settings: of the tests and of docker-compose.yml."""
 
+MAX_PORT = 65_535
 _IN_A_FILE = {
     "password": "password", "sasl.password": "password",
     "key_password": "key_password", "ssl.key.password": "key_password",
@@ -193,12 +194,31 @@ def _checked(key: str, value: object, origin: str, from_text: bool) -> Setting:
             raise ConfigError(f"{origin}: {key} has a setting of its own", "set kafka.bootstrap_servers instead")
         wanted = Scalar
     try:
-        return Setting(key, msgspec.convert(value, wanted, strict=not from_text), origin)
+        setting = Setting(key, msgspec.convert(value, wanted, strict=not from_text), origin)
     except msgspec.ValidationError:
         shown = type(value).__name__ if is_secret(key) else f"{value!r}"
         raise ConfigError(
             f"{origin}: {key} is {shown}, not {_type_name(wanted)}", "`pausetrace config show` lists all settings"
         ) from None
+    if key == "kafka.bootstrap_servers":
+        _check_servers(str(setting.value), origin)
+    return setting
+
+
+def _check_servers(servers: str, origin: str) -> None:
+    """Raises ConfigError for a list of servers that no client could reach; whether a name exists is theirs to find."""
+    for server in servers.split(","):
+        # librdkafka takes PROTOCOL://host:port, and IPv6 addresses in brackets; a port may be left out.
+        bare = server.strip().rpartition("://")[2]
+        host, colon, port = bare.rpartition(":") if bare.rpartition("]")[2].count(":") == 1 else (bare, "", "")
+        fits = not colon or (port.isascii() and port.isdigit() and 1 <= int(port) <= MAX_PORT)
+        if host and fits:
+            continue
+        why = f"has no port from 1 to {MAX_PORT} behind its colon" if host else "has a server without a name"
+        shown = masked("kafka.bootstrap_servers", servers)
+        raise ConfigError(
+            f"{origin}: kafka.bootstrap_servers is {shown!r}, which {why}", "write it like host:9092,other:9092"
+        )
 
 
 def _type_name(wanted: Any) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -138,15 +138,23 @@ def run_demo(bootstrap: KafkaSettings | None, path: Path, seconds: float, show: 
 @contextlib.contextmanager
 def _workers(settings: KafkaSettings) -> Iterator[list[Child]]:
     """Runs detect and correlate for as long as the block, ready to read."""
-    with tempfile.TemporaryDirectory(prefix="pausetrace-") as folder:
-        # Everybody may read a command line: secrets go by the environment. JSON's strings are TOML's.
-        secrets = {key: value for key, value in settings.librdkafka.items() if is_secret(key, value)}
-        environment = {variable(f"kafka.librdkafka.{key}"): value for key, value in secrets.items()}
-        file = Path(folder, "kafka.toml")
+    # A file on the disk would outlive a kill; everybody may read a command line: secrets go by the environment.
+    # JSON's strings are TOML's.
+    secrets = {key: value for key, value in settings.librdkafka.items() if is_secret(key, value)}
+    environment = {variable(f"kafka.librdkafka.{key}"): value for key, value in secrets.items()}
+    with os.fdopen(os.memfd_create("kafka.toml"), "w", encoding="utf-8") as file:
         lines = (f"{json.dumps(k)} = {json.dumps(v)}" for k, v in settings.librdkafka.items() if k not in secrets)
-        file.write_text("\n".join(["[kafka.librdkafka]", *lines, ""]), "utf-8")
-        flags = ["--config", str(file), "--bootstrap-servers", settings.bootstrap_servers, "--prefix", settings.prefix]
-        with Child(["detect", *flags], environment) as detect, Child(["correlate", *flags], environment) as correlate:
+        file.write("\n".join(["[kafka.librdkafka]", *lines, ""]))
+        file.flush()
+        number = file.fileno()
+        flags = [
+            "--config", f"/proc/self/fd/{number}", "--bootstrap-servers", settings.bootstrap_servers,
+            "--prefix", settings.prefix,
+        ]  # fmt: skip
+        with (
+            Child(["detect", *flags], environment, [number]) as detect,
+            Child(["correlate", *flags], environment, [number]) as correlate,
+        ):
             children = [detect, correlate]
             for child in children:
                 # At least or exactly: what a worker says when it begins to read.

@@ -50,10 +50,12 @@ class LiveShow:
 
     def _drawn(self, picture: Picture) -> RenderableType:
         glyphs = glyphs_of(self._console)
-        full = int(picture.share * BAR_WIDTH)
+        told = f" {picture.share:>4.0%} published, {picture.revisions} revisions so far"
+        width = max(min(self._console.width - len(told) - 2, BAR_WIDTH), 0)
+        full = int(picture.share * width)
         head = Text.assemble(
-            " ", (glyphs.bar * full, "green"), (glyphs.rail * (BAR_WIDTH - full), "grey27"),
-            f" {picture.share:>4.0%} published, {picture.revisions} revisions so far",
+            " ", (glyphs.bar * full, "green"), (glyphs.rail * (width - full), "grey27"), told,
+            no_wrap=True, overflow="ellipsis",
         )  # fmt: skip
         if not picture.cascades:
             return Group(Text(""), head, Text(""), Text(" No queue has been stopped yet.", style="dim"))
@@ -93,4 +95,5 @@ def _leader(cascade: Cascade) -> str:
     root = max(cascade.roots, key=lambda root: root.share_ppm, default=None)
     if root is None:
         return ""
-    return f"it began at {place_name(root.device, root.port)}: {class_name(root.root_class).title}"
+    began = "may have begun" if cascade.suspect_set else "began"
+    return f"it {began} at {place_name(root.device, root.port)}: {class_name(root.root_class).title}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import IO, Any, NamedTuple, Protocol
 
 import msgspec
@@ -35,6 +36,14 @@ class Wanted(NamedTuple):
     local: bool
 
 
+@dataclass(slots=True)
+class Tally:
+    """What went to the sink, and what was passed over since nobody wanted it."""
+
+    shown: int = 0
+    passed_over: int = 0
+
+
 class Sink(Protocol):
     """Where rows and values go."""
 
@@ -51,14 +60,16 @@ class Sink(Protocol):
         ...
 
 
-def observe(reader: Reader, sink: Sink, wanted: Wanted, follow: bool) -> None:
+def observe(reader: Reader, sink: Sink, wanted: Wanted, follow: bool, tally: Tally | None = None) -> None:
     """Feeds the sink until the limit, or the present end of the topic where it is not to follow."""
+    tally = tally or Tally()
     end = None if follow else reader.end()
     left = wanted.limit
     while end is None or not reader.has_reached(end):
-        for shown in _wanted(reader.read(), wanted.selection):
+        for shown in _wanted(reader.read(), wanted.selection, tally):
             if left == 0:
                 return
+            tally.shown += 1
             if isinstance(shown, Row):
                 sink.row(shown)
             else:
@@ -69,14 +80,17 @@ def observe(reader: Reader, sink: Sink, wanted: Wanted, follow: bool) -> None:
             return
 
 
-def _wanted(reads: list[Read], selection: Selection) -> Iterator[Row | Read]:
+def _wanted(reads: list[Read], selection: Selection, tally: Tally) -> Iterator[Row | Read]:
     for read in reads:
         if isinstance(read.item, Batch):
             wanted = selection.rows(read.item)
+            tally.passed_over += len(wanted) - int(wanted.sum())
             if wanted.any():
                 yield from rows(select(Columns.of([read.item]), wanted))
         elif not selection.devices or _names_one(_decoded(read.received.value or b""), selection.devices):
             yield read
+        else:
+            tally.passed_over += 1
 
 
 def _decoded(value: bytes) -> Any:

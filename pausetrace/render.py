@@ -51,21 +51,58 @@ LINES = Glyphs("●", "?", "│", "├─ ", "└─ ", "─", "→", "•", "·
 ASCII = Glyphs("@", "?", "|", "|- ", "`- ", "-", "->", "*", "-", "...", "#", "", " ", "u")
 
 
+_SHARE, _PAUSE, _TIMES = 9, 10, 8
+"""Widths of the numbers: share, pause time and count."""
+_LAYOUTS = ((_SHARE + _PAUSE + _TIMES + 3, 12), (_SHARE + _PAUSE + 1, 8), (_SHARE + _PAUSE, 0), (_SHARE, 0))
+"""What is shown right of the tree, from wide terminals to narrow ones: width of the numbers, least width of the bar."""
+_BAR_HEAD = "share of the pause time"
+_MIN_LABEL, _MAX_BAR = 18, 44
+
+
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Widths of the picture: the tree, the bar, and the numbers right of it."""
+    """Widths of the tree and of the bar, where there is one, and which numbers there is room for."""
 
     label: int
     bar: int
+    pause: bool
+    times: bool
 
     @staticmethod
     def fit(labels: Sequence[int], width: int) -> _Columns:
-        label = min(max([*labels, 22]) + 2, max(width - _NUMBERS - 10, 16))
-        return _Columns(label, max(min(width - label - _NUMBERS, 44), 8))
+        longest = max([*labels, _MIN_LABEL])
+        for numbers, least in _LAYOUTS:
+            # A wide terminal sets the short trees of several cascades below each other.
+            label = max(longest, 22 if least == _LAYOUTS[0][1] else 0) + 2
+            if label + least + numbers <= width:
+                break
+        else:
+            label = max(width - numbers, 0)
+        bar = min(width - label - numbers, _MAX_BAR) if least else 0
+        return _Columns(label, bar, numbers > _SHARE, numbers > _SHARE + _PAUSE + 1)
 
+    def line(self, label: Text, bar: Text, share: str, pause: str, times: str) -> Text:
+        """One line of the table; a heading of the bar may run on over an empty share."""
+        label, bar = label.copy(), bar.copy()
+        label.truncate(max(self.label - 1, 0), overflow="ellipsis")
+        label.pad_right(self.label - label.cell_len)
+        bar.pad_right(max(self.bar - bar.cell_len, 0))
+        line = Text.assemble(
+            label, bar, f"{share:>{max(self.label + self.bar + _SHARE - label.cell_len - bar.cell_len, 0)}}"
+        )
+        if self.pause:
+            line.append(f" {pause:>{_PAUSE - 1}}")
+        if self.times:
+            line.append(f" {times:>{_TIMES - 1}}")
+        return line
 
-_NUMBERS = 30
-"""Columns for share, pause time and count."""
+    def head(self) -> Text:
+        """The headings, as long as there is room for."""
+        fits = self.bar and len(_BAR_HEAD) <= self.bar + _SHARE
+        bar, share = (_BAR_HEAD, "") if fits else ("", "share")
+        line = self.line(Text(" who stopped whom"), Text(bar), share, "pause", "times")
+        line.stylize("dim")
+        return line
 
 
 def glyphs_of(console: Console) -> Glyphs:
@@ -87,26 +124,27 @@ def cascade_picture(cascade: Cascade, console: Console, local: bool = False) -> 
 
 
 def _head(cascade: Cascade, trees: list[Tree], glyphs: Glyphs, width: int) -> Iterator[Text]:
-    badge = Text(f" {cascade.severity.upper()} ", style=SEVERITY_STYLES.get(cascade.severity, "reverse"))
+    confidence = Text(confidence_text(cascade.confidence_ppm), style="bold")
     if cascade.suspect_set:
-        badge.append(" SUSPECTS ", style="black on white")
-    sure = Text(f"{cascade.confidence_ppm / 10_000:.0f} % sure", style="bold")
-    yield from _between(Text.assemble(" ", badge, "  ", Text(_headline(cascade, trees), style="bold")), sure, width)
+        confidence = Text.assemble((f"{printable(cascade.severity)} {glyphs.dot} ", "dim"), confidence)
+    left = Text.assemble(" ", badge(cascade), "  ", (_headline(cascade, trees), "bold"))
+    yield from _between(left, confidence, width)
     yield Text(" " + glyphs.rule * (width - 2), style="dim")
     count = len(cascade.queues)
     priorities = sorted({queue.priority for queue in cascade.queues})
-    yield Text(
+    told = (
         f" {count:,} queue{'s were' if count != 1 else ' was'} stopped {_times(cascade.pauses)} for "
         f"{glyphs.duration(cascade.pause_ns)} in all, within {glyphs.duration(cascade.end_ns - cascade.start_ns)}"
         f"{f', priority {priorities[0]}' if len(priorities) == 1 else ''}"
     )
+    yield from _wrapped(Text(told), "   ", width)
     if cascade.severity_reason:
-        yield Text(f" {printable(cascade.severity_reason)}")
+        yield from _wrapped(Text(f" {printable(cascade.severity_reason)}"), "   ", width)
     if cascade.suspect_set:
         apart = "" if len(cascade.roots) < 2 else " to tell these suspects apart"
-        yield Text(f" No verdict: the evidence is too thin{apart}.", style="bold")
+        yield from _wrapped(Text(f" No verdict: the evidence is too thin{apart}.", style="bold"), "   ", width)
         for missing in cascade.missing_evidence:
-            yield Text(f" {glyphs.bullet} missing: {printable(missing)}", style="yellow")
+            yield from _wrapped(Text(f" {glyphs.bullet} missing: {printable(missing)}", style="yellow"), "   ", width)
 
 
 def _headline(cascade: Cascade, trees: list[Tree]) -> str:
@@ -130,15 +168,15 @@ def _body(cascade: Cascade, trees: list[Tree], glyphs: Glyphs, width: int) -> It
     columns = _Columns.fit([row.label.cell_len for row in rows if row.node], width)
     largest = max((row.node.queue.share_ppm for row in rows if row.node), default=1)
     if rows:
-        yield _line(Text(" who stopped whom"), Text("share of the pause time"), ("", "pause", "times"), columns, "dim")
+        yield columns.head()
     for row in rows:
         if row.node is None:
             yield from _wrapped(row.label, row.hang, width)
             continue
         queue = row.node.queue
         bar = _bar(queue.share_ppm, largest, columns.bar, glyphs, row.colour)
-        numbers = (share_text(queue.share_ppm), glyphs.duration(queue.pause_ns), f"{queue.pauses:,}")
-        yield _line(row.label, bar, numbers, columns)
+        share, pause = share_text(queue.share_ppm), glyphs.duration(queue.pause_ns)
+        yield columns.line(row.label, bar, share, pause, f"{queue.pauses:,}")
 
 
 @dataclass(slots=True)
@@ -254,9 +292,10 @@ def _contributor(flow: Contributor, glyphs: Glyphs) -> str:
 def _foot(cascade: Cascade, glyphs: Glyphs, width: int, local: bool) -> Iterator[Text]:
     losses = ", ".join(f"{count:,} {printable(what)}" for what, count in cascade.losses.items() if count)
     if losses:
-        yield Text(f" Counted on the way: {losses}", style="yellow")
+        yield from _wrapped(Text(f" Counted on the way: {losses}", style="yellow"), "   ", width)
     if not cascade.suspect_set and cascade.missing_evidence:
-        yield Text(f" Not seen: {printable('; '.join(cascade.missing_evidence))}", style="dim")
+        unseen = f" Not seen: {printable('; '.join(cascade.missing_evidence))}"
+        yield from _wrapped(Text(unseen, style="dim"), "   ", width)
     revision = "final" if cascade.revision == FINAL else f"revision {cascade.revision}, not final"
     parts = (
         f"cascade {printable(cascade.id)}", revision, MODES.get(cascade.mode, printable(cascade.mode)),
@@ -273,20 +312,9 @@ def _foot(cascade: Cascade, glyphs: Glyphs, width: int, local: bool) -> Iterator
     yield Text("")
 
 
-def _line(label: Text, bar: Text, numbers: tuple[str, str, str], columns: _Columns, style: str = "") -> Text:
-    label = label.copy()
-    label.truncate(columns.label - 1, overflow="ellipsis")
-    label.pad_right(max(columns.label - label.cell_len, 0))
-    bar = bar.copy()
-    bar.truncate(columns.bar, overflow="crop")
-    bar.pad_right(max(columns.bar - bar.cell_len, 0))
-    share, pause, times = numbers
-    line = Text.assemble(label, bar, f" {share:>8} {pause:>9} {times:>7}")
-    line.stylize(style)
-    return line
-
-
 def _bar(share: int, largest: int, width: int, glyphs: Glyphs, colour: str) -> Text:
+    if not width:
+        return Text("")
     full, half = divmod(max(share * width * 2 // max(largest, 1), 2 if share else 0), 2)
     drawn = glyphs.bar * full + glyphs.half * half
     return Text.assemble((drawn, colour), (glyphs.rail * (width - len(drawn)), "grey27"))
@@ -298,9 +326,11 @@ def _wrapped(text: Text, hang: str, width: int) -> Iterator[Text]:
         yield text
         return
     console = Console(width=width)
-    first, *rest = text.wrap(console, max(width - len(hang), 20))
-    yield first
-    for line in rest:
+    lines = text.wrap(console, max(width - len(hang), 10))
+    for line in lines:
+        line.rstrip()
+    yield lines[0]
+    for line in lines[1:]:
         yield Text.assemble((hang, text.spans[0].style if text.spans else ""), line)
 
 
@@ -312,6 +342,18 @@ def _between(left: Text, right: Text, width: int) -> Iterator[Text]:
         return
     yield from _wrapped(left, "   ", width)
     yield Text.assemble("   ", right)
+
+
+def badge(cascade: Cascade) -> Text:
+    """The severity in its colour; a suspect set is none of them, since nobody is accused."""
+    if cascade.suspect_set:
+        return Text(" SUSPECTS ", style="black on white")
+    return Text(f" {printable(cascade.severity.upper())} ", style=SEVERITY_STYLES.get(cascade.severity, "reverse"))
+
+
+def confidence_text(confidence_ppm: int) -> str:
+    """A confidence: a figure of a formula, not a probability in percent; rounded down, so that .5 stays a bound."""
+    return f"confidence {confidence_ppm // 10_000 / 100:.2f}"
 
 
 def _priority(priority: int) -> str:

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from pausetrace.cascade_tree import place_name
-from pausetrace.class_names import SEVERITY_STYLES, class_name
+from pausetrace.class_names import class_name
 from pausetrace.plain_text import printable
-from pausetrace.render import cascade_picture, glyphs_of
+from pausetrace.render import badge, cascade_picture, glyphs_of
 from stream.cascade import Cascade
 
 _RANK = {"critical": 0, "warning": 1}
@@ -22,15 +22,17 @@ def worst_first(cascades: Sequence[Cascade]) -> list[Cascade]:
 
 
 def print_report(
-    cascades: Sequence[Cascade], console: Console, *, whole: bool = False, pictures: int | None = None, hint: str = ""
-) -> None:
+    cascades: Sequence[Cascade], console: Console, *, whole: bool = False, pictures: int | None = None, hint: str = "",
+    has_pauses: bool = True,
+) -> None:  # fmt: skip
     """Prints the cascades; `whole` draws the harmless ones too, `pictures` bounds how many are drawn at all.
 
-    `hint` says how to have the others drawn.
+    `hint` says how to have the others drawn; `has_pauses` is false where no cascade could be made at all.
     """
     ordered = worst_first([cascade for cascade in cascades if cascade.merged_into is None])
     if not ordered:
-        console.print(Text(" No cascade: no queue was stopped by another."))
+        why = "no queue was stopped by another" if has_pauses else "there are no exact pause events to make one from"
+        console.print(Text(f" No cascade: {why}."))
         return
     harmful = sum(cascade.severity != "info" for cascade in ordered)
     count = len(ordered) if whole else min(max(harmful, 1), pictures or harmful or 1)
@@ -50,8 +52,9 @@ def cascade_line(cascade: Cascade, console: Console) -> Text:
     root = max(cascade.roots, key=lambda root: root.share_ppm, default=None)
     where = printable(place_name(root.device, root.port)) if root else "no root found"
     name = class_name(root.root_class) if root else class_name("unclassified")
+    severity = f"  {printable(cascade.severity)}" if cascade.suspect_set else ""
     return Text.assemble(
-        " ", (f" {cascade.severity.upper()} ", SEVERITY_STYLES.get(cascade.severity, "reverse")),
-        f" {glyphs.duration(cascade.pause_ns):>8} of pause  ", (f"{where}  {name.title}", name.colour),
-        ("  suspects" if cascade.suspect_set else "", "yellow"), (f"  {printable(cascade.id)}", "dim"),
+        " ", badge(cascade), f" {glyphs.duration(cascade.pause_ns):>8} of pause  ",
+        (f"{where}  {name.title}", name.colour), (f"{severity}  {printable(cascade.id)}", "dim"),
+        no_wrap=True, overflow="ellipsis",
     )  # fmt: skip

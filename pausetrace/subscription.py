@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
 from pausetrace.columns import Columns
 from pausetrace.config import KafkaConfig, load
@@ -17,7 +18,7 @@ from stream.cascade import Cascade
 from stream.errors import ConfigError
 from stream.kafka_settings import KafkaSettings
 from stream.masking import Scalar
-from stream.topics import PACKED, bare_name
+from stream.topics import BY_NAME, PACKED
 
 
 def subscribe(
@@ -34,15 +35,18 @@ def subscribe(
 
     `start` is "earliest" or "latest"; with follow=False it ends at what was there when it began. Whatever is not given
     comes from the configuration (`config`: its file). Values that do not decode and gaps in the offsets are logged.
+    Raises ConfigError at once for a wrong argument.
     """
     settings = settings_of(_kafka(bootstrap_servers, prefix, config, librdkafka))
-    name = bare_name(settings.prefix, topic)
+    name = topic.removeprefix(f"{settings.prefix}.")
     if name not in PACKED:
-        raise ConfigError(f"topic {name!r} has no columns", f"choose from: {', '.join(PACKED)}; or use cascades()")
-    for reads in _readings(settings, name, start, follow):
-        batches = [read.item for read in reads if isinstance(read.item, Batch) and len(read.item.events)]
-        if batches:
-            yield Columns.of(batches)
+        why = f"topic {name!r} has no columns" if name in BY_NAME else f"no topic {topic!r}"
+        raise ConfigError(why, f"choose from: {', '.join(PACKED)}; or use cascades()")
+    readings = _readings(settings, name, _checked(start), follow)
+    found = (
+        [read.item for read in reads if isinstance(read.item, Batch) and len(read.item.events)] for reads in readings
+    )
+    return (Columns.of(batches) for batches in found if batches)
 
 
 def cascades(
@@ -56,10 +60,14 @@ def cascades(
 ) -> Iterator[Cascade]:
     """Yields every revision of every cascade, as they come; options as in `subscribe`."""
     settings = settings_of(_kafka(bootstrap_servers, prefix, config, librdkafka))
-    for reads in _readings(settings, "cascade", start, follow):
-        for read in reads:
-            if isinstance(read.item, Cascade):
-                yield read.item
+    readings = _readings(settings, "cascade", _checked(start), follow)
+    return (read.item for reads in readings for read in reads if isinstance(read.item, Cascade))
+
+
+def _checked(start: Start) -> Start:
+    if start not in get_args(Start):
+        raise ConfigError(f"start {start!r} is no place to begin", f"choose from: {', '.join(get_args(Start))}")
+    return start
 
 
 def _kafka(

@@ -13,7 +13,7 @@ import numpy as np
 
 from simulation.trace_columns import Counters, FlowBytes, Flows, HostPcie, Links, PauseEvents, Ports, Trace
 from simulation.trace_flows import DEFAULT_PRIORITY, read_flows
-from simulation.trace_table import LAYOUT, Ints, TraceTable, find_table, read_table
+from simulation.trace_table import LAYOUT, Ints, TraceTable, exists, find_table, read_table
 from stream.errors import ConfigError, TraceError
 from stream.kinds import UNKNOWN
 
@@ -102,7 +102,7 @@ def _read_devices(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _read_links(folder: Path, device_index: dict[str, int]) -> tuple[Ports, Links]:
     table = _required(folder, "links", ("a", "a_port", "b", "b_port", "speed_mbps"))
-    speed = table.ints("speed_mbps", high=MAX_SPEED_MBPS)
+    speed = table.ints("speed_mbps", low=1, high=MAX_SPEED_MBPS)
     delay = (
         table.ints("delay_ns", high=MAX_DELAY_NS, empty=DEFAULT_DELAY_NS)
         if table.has("delay_ns")
@@ -154,6 +154,7 @@ def _priorities(table: TraceTable) -> Ints:
 def _read_pauses(folder: Path, ports: Ports, notes: list[str]) -> PauseEvents | None:
     path = find_table(folder, "pfc")
     if path is None:
+        notes.append("no pfc.csv: no exact pause events, so no cascade can be made")
         return None
     counts = _event_counts(folder)
     if counts.pfc_events_total > counts.pfc_events_written:
@@ -184,7 +185,7 @@ def _port_text(table: TraceTable, row: int, columns: tuple[str, str]) -> str:
 
 def _event_counts(folder: Path) -> _EventCounts:
     path = folder / "truth.json"
-    if not path.is_file():
+    if not exists(path):
         return _EventCounts()
     try:
         return msgspec.json.decode(path.read_bytes(), type=_EventCounts)

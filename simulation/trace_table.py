@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,18 +89,27 @@ class TraceTable:
 
 
 def find_table(folder: Path, name: str) -> Path | None:
-    """Path of `name`.csv or `name`.csv.gz in the folder, None if neither is there."""
-    for suffix in (".csv", ".csv.gz"):
-        path = folder / f"{name}{suffix}"
-        if path.is_file():
-            return path
-    return None
+    """Path of `name`.csv or `name`.csv.gz in the folder, None if neither is there.
+
+    Whatever bears the name is the file, even what cannot be read: evidence that exists must not count as absent.
+    """
+    plain, packed = folder / f"{name}.csv", folder / f"{name}.csv.gz"
+    found = [path for path in (plain, packed) if exists(path)]
+    if len(found) == 2:
+        raise TraceError(f"{plain} and {packed.name} are both there", "remove one of them")
+    return found[0] if found else None
+
+
+def exists(path: Path) -> bool:
+    """Whether the folder has an entry of this name: a file, a folder, or a link that leads nowhere."""
+    return os.path.lexists(path)
 
 
 def _open_text(path: Path) -> TextIO:
+    # Spreadsheets begin their CSV with a byte order mark.
     if path.suffix == ".gz":
-        return gzip.open(path, "rt", newline="", encoding="utf-8")
-    return path.open(newline="", encoding="utf-8")
+        return gzip.open(path, "rt", newline="", encoding="utf-8-sig")
+    return path.open(newline="", encoding="utf-8-sig")
 
 
 def read_table(path: Path, required: tuple[str, ...]) -> TraceTable:
@@ -107,6 +117,12 @@ def read_table(path: Path, required: tuple[str, ...]) -> TraceTable:
     try:
         with _open_text(path) as file:
             rows = list(csv.reader(file, strict=True))
+    except FileNotFoundError as err:
+        raise TraceError(f"{path} is a link that leads nowhere", "mend or remove it") from err
+    except IsADirectoryError as err:
+        raise TraceError(f"{path} is a folder, not a file", LAYOUT) from err
+    except PermissionError as err:
+        raise TraceError(f"{path} cannot be read: {err.strerror}", "let this user read it: chmod, chown") from err
     except (OSError, EOFError, zlib.error) as err:
         raise TraceError(f"{path} cannot be read: {err}", "copy the file again") from err
     except UnicodeDecodeError as err:

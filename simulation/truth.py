@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from simulation.trace_table import LAYOUT, find_table, read_table
+from simulation.trace_table import LAYOUT, exists, find_table, read_table
 from stream.errors import TraceError
 
 RootKey = tuple[str, str]
@@ -66,9 +66,9 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class _TruthFile(msgspec.Struct, frozen=True):
+    expected_roots: tuple[PlantedRoot, ...]
+    packet_level_roots: tuple[RootShare, ...]
     scenario: str = ""
-    expected_roots: tuple[PlantedRoot, ...] = ()
-    packet_level_roots: tuple[RootShare, ...] = ()
     packet_level_roots_visible: tuple[RootShare, ...] | None = None
     windows: tuple[Window, ...] | None = None
     flows: dict[str, tuple[int | str, ...]] = {}
@@ -131,13 +131,13 @@ def kept_shares(shares: dict[RootKey, float]) -> dict[RootKey, float]:
 
 def has_truth(folder: Path) -> bool:
     """Whether the folder is a trace that can be judged."""
-    return (folder / "truth.json").is_file()
+    return exists(folder / "truth.json")
 
 
 def read_truth(folder: Path) -> Truth:
     """The folder's truth; raises TraceError where it is missing or malformed."""
     path = folder / "truth.json"
-    if not path.is_file():
+    if not exists(path):
         raise TraceError(f"{path} is missing", "only a trace whose truth is known can be judged; try analyze instead")
     try:
         file = msgspec.json.decode(path.read_bytes(), type=_TruthFile)

@@ -5,6 +5,7 @@ Code, values and the roster use the bare name (`pfc`); on Kafka it is `<prefix>.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from stream.errors import ConfigError
@@ -74,9 +75,9 @@ def full_name(prefix: str, name: str) -> str:
     return f"{prefix}.{name}"
 
 
-def bare_name(prefix: str, topic: str) -> str:
-    """The bare name of a topic on Kafka, or of a bare name itself; raises ConfigError if there is no such topic."""
+def bare_name(prefix: str, topic: str, choices: Collection[str] = BY_NAME.keys()) -> str:
+    """The bare name of a topic on Kafka, or of a bare name itself; raises ConfigError if it is none of the choices."""
     name = topic.removeprefix(f"{prefix}.")
-    if name not in BY_NAME:
-        raise ConfigError(f"no topic {topic!r}", f"choose from: {', '.join(BY_NAME)}")
+    if name not in choices:
+        raise ConfigError(f"no topic {topic!r}", f"choose from: {', '.join(choices)}")
     return name

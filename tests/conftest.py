@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Generator
 
@@ -106,6 +107,9 @@ def pytest_configure(config: pytest.Config) -> None:
     required = os.environ.get("PAUSETRACE_REQUIRE", "")
     if required not in ("", "all"):
         raise pytest.UsageError(f"PAUSETRACE_REQUIRE={required} is not known: it takes `all` or nothing")
+    # A shell's background job is started deaf to these, and so would be the processes that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings, terminated
+from pausetrace.cli.options import add_kafka_options, add_verb, end_in_order, kafka_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,16 +18,22 @@ def register(verbs: Verbs) -> None:
         verbs, "demo", "watch one congestion cascade being traced to its root", run,
         "Publishes a trace with a slow receiver through a broker, with detect and correlate as processes, and draws\n"
         "the cascade as it is understood: on an embedded broker, or with --bootstrap-servers on your Kafka, where it\n"
-        "makes topics pausetrace-demo.* (another --prefix if you like).",
+        "makes topics pausetrace-demo.* (another --prefix if you like). Settings of Kafka in variables and in a file\n"
+        "count with --bootstrap-servers alone.",
     )  # fmt: skip
-    parser.add_argument("--trace", metavar="DIR", help="another trace folder (docs/trace-format.md)")
+    parser.add_argument(
+        "--trace", metavar="DIR", help="a trace folder (docs/trace-format.md; default: one that comes with Pausetrace)"
+    )
     parser.add_argument("--seconds", metavar="N", type=float, default=20.0, help="how long to take (default: 20)")
-    add_kafka_options(parser)
+    add_kafka_options(
+        parser,
+        servers="an embedded broker of the demo's own",
+        prefix="pausetrace-demo; the embedded broker has fabric alone",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the demo and prints the final cascades."""
-    import signal
     from pathlib import Path
 
     from pausetrace.demo import DEMO_TRACE, run_demo, with_demo_prefix
@@ -42,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.bootstrap_servers:
         settings = kafka_settings(args) if args.prefix else with_demo_prefix(kafka_settings(args))
     # The broker and the child processes end before this one.
-    signal.signal(signal.SIGTERM, terminated)
+    end_in_order()
     console = make_console(sys.stdout)
     with LiveShow(console) if console.is_terminal else PlainShow() as show:
         finals = run_demo(settings, Path(args.trace) if args.trace else DEMO_TRACE, args.seconds, show)

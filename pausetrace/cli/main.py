@@ -14,6 +14,10 @@ from pausetrace.cli import capture, config, demo, inventory, observe, replay, sc
 from pausetrace.cli.options import HelpFormatter, Parser
 from stream.errors import EXIT_INTERRUPTED, EXIT_USAGE, MissingDependencyError, PausetraceError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
 GROUPS = (demo, traces, observe, inventory, steps, topics, capture, replay, schema, config)
 """One file a group of verbs; each has `register`."""
 
@@ -59,6 +63,26 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; the value is the process's exit status."""
+    replace_closed_streams()
+    try:
+        try:
+            return run(argv)
+        finally:
+            # Here, where a failure can be told: Python would flush at exit and print a traceback.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough.
+        silence(sys.stdout)
+        return 0
+    except OSError as err:
+        if err.filename is not None:
+            raise
+        silence(sys.stdout)
+        return complain(OutputError(f"output cannot be written: {err.strerror or 'it is closed'}"))
+
+
+def run(argv: Sequence[str] | None) -> int:
+    """Parses the arguments and does what they say; what goes wrong is told on stderr."""
     parser = build_parser()
     args = parser.parse_args(argv)
     if "run" not in args:
@@ -66,8 +90,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     start_log()
     try:
-        status = int(args.run(args))
-        sys.stdout.flush()
+        from pausetrace.kernel_cache import choose_kernel_cache
+
+        choose_kernel_cache(os.environ)
+        return int(args.run(args))
     except PausetraceError as err:
         return complain(err)
     except ModuleNotFoundError as err:
@@ -75,13 +101,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         if package not in EXTRAS:
             raise
         return complain(missing_package(package))
+    except RuntimeError as err:
+        if "cannot cache function" not in str(err):
+            raise
+        return complain(
+            PausetraceError("no folder can be written for compiled kernels", "set NUMBA_CACHE_DIR to one that can")
+        )
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader, such as `head`, has seen enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return status
+
+
+class OutputError(PausetraceError):
+    """What was asked for cannot be written to stdout: a full disk, or closed from the start."""
+
+
+def replace_closed_streams() -> None:
+    """Gives a stream that was closed (`>&-`) its number back, so that no file or socket that is opened gets it."""
+    # Opened for reading, so that who writes to it learns that nobody gets it.
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115
+    sys.stdout = sys.stdout or open(os.devnull)  # noqa: PTH123, SIM115
+    # print(file=None) would write to stdout, which is data.
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+
+
+def silence(stream: TextIO) -> None:
+    """Sends what is left to nowhere, since Python flushes once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def start_log() -> None:

@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from pausetrace.columns import Selection
 
 
+EVENT_TOPICS = ("pfc", "ecn", "queue", "flowbytes", "pcie", "kernel", "host", "episode")
+JSON_TOPICS = ("device", "link", "flow", "cascade", "health", "control", "deadletter")
+
+
 def register(verbs: Verbs) -> None:
     """Adds the verb."""
     parser = add_verb(
         verbs, "observe", "watch what comes on a topic", run,
         "Shows what comes on a topic: a table on a terminal, JSON lines in a pipe. Times are UTC.",
-        "topics: pfc ecn queue flowbytes pcie kernel host episode (events); device link flow cascade health control\n"
-        "deadletter (JSON as published).",
+        f"topics: {' '.join(EVENT_TOPICS)} (events);\n{' '.join(JSON_TOPICS)} (JSON as published).",
     )  # fmt: skip
     parser.add_argument("topic", metavar="TOPIC", help="name of the topic, with or without its prefix")
     parser.add_argument("--device", metavar="NAME", action="append", default=[], help="this device only (repeatable)")
@@ -43,30 +46,37 @@ def register(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Shows the topic until it is enough."""
-    from pausetrace.observe import JsonLines, LiveTable, Wanted, observe
+    from pausetrace.observe import JsonLines, LiveTable, Tally, Wanted, observe
     from pausetrace.reader import Reader
     from pausetrace.terminal import make_console
     from stream.errors import ConfigError
-    from stream.topics import PACKED, bare_name
+    from stream.topics import bare_name
 
     settings = kafka_settings(args)
-    topic = bare_name(settings.prefix, args.topic)
-    if topic == "state":
+    if args.topic.removeprefix(f"{settings.prefix}.") == "state":
         raise ConfigError("topic 'state' holds snapshots of steps, which only they can read", "observe another topic")
-    if topic not in PACKED and (args.port or args.priority or args.kind):
+    topic = bare_name(settings.prefix, args.topic, (*EVENT_TOPICS, *JSON_TOPICS))
+    if topic not in EVENT_TOPICS and (args.port or args.priority or args.kind):
         raise ConfigError(f"topic {topic!r} has no port, priority or kind to choose by", "use --device alone")
     if args.limit is not None and args.limit < 1:
         raise ConfigError(f"--limit {args.limit} shows nothing", "give a number from 1")
     wanted = Wanted(_selection(args), args.limit, args.local)
+    tally = Tally()
     with Reader(settings, [topic], args.start) as reader:
         try:
             if sys.stdout.isatty():
                 with LiveTable(make_console(sys.stdout), topic, reader, args.local) as table:
-                    observe(reader, table, wanted, not args.no_follow)
+                    observe(reader, table, wanted, not args.no_follow, tally)
             else:
-                observe(reader, JsonLines(sys.stdout, args.local), wanted, not args.no_follow)
+                observe(reader, JsonLines(sys.stdout, args.local), wanted, not args.no_follow, tally)
         finally:
             _report(reader.counters)
+            if tally.passed_over and not tally.shown:
+                what = "rows" if topic in EVENT_TOPICS else "values"
+                print(
+                    f"pausetrace: no {what[:-1]} was chosen, {tally.passed_over:,} {what} were passed over",
+                    file=sys.stderr,
+                )
     return 0
 
 

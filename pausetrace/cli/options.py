@@ -38,12 +38,27 @@ class Parser(argparse.ArgumentParser):
         return [verb for action in actions for verb in action.choices]
 
 
-EXIT_TERMINATED = 143
+ENDINGS = ("SIGTERM", "SIGHUP")
+"""Signals that end a verb as Ctrl-C does; a terminal that is closed sends the second."""
 
 
-def terminated(_signal: int, _frame: FrameType | None) -> None:
-    """What SIGTERM does in a verb that has something to put in order before it ends: it unwinds everything."""
-    raise SystemExit(EXIT_TERMINATED)
+def end_in_order() -> None:
+    """For a verb that has something to put in order before it ends: a signal to end unwinds everything."""
+    import signal
+
+    for name in ENDINGS:
+        # nohup has the second one ignored.
+        if signal.getsignal(number := signal.Signals[name]) != signal.SIG_IGN:
+            signal.signal(number, _terminated)
+
+
+def _terminated(number: int, _frame: FrameType | None) -> None:
+    import signal
+
+    # A second signal, such as the shell's after the terminal's, must not interrupt what is being put in order.
+    for name in ENDINGS:
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -89,11 +104,11 @@ def add_group(verbs: Verbs, name: str, summary: str, description: str = "", defa
     return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
 
-def add_kafka_options(parser: argparse.ArgumentParser) -> None:
-    """The options that every verb with Kafka has."""
+def add_kafka_options(parser: argparse.ArgumentParser, servers: str = "localhost:9092", prefix: str = "fabric") -> None:
+    """The options that every verb with Kafka has; `servers` and `prefix` say the verb's defaults."""
     group = parser.add_argument_group("Kafka")
-    group.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="where Kafka is (default: localhost:9092)")
-    group.add_argument("--prefix", metavar="NAME", help="what the topics' names begin with (default: fabric)")
+    group.add_argument("--bootstrap-servers", metavar="HOST:PORT", help=f"where Kafka is (default: {servers})")
+    group.add_argument("--prefix", metavar="NAME", help=f"what the topics' names begin with (default: {prefix})")
     group.add_argument(
         "-X", dest="librdkafka", metavar="KEY=VALUE", action="append", default=[], help="a setting of librdkafka"
     )

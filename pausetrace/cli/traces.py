@@ -6,16 +6,22 @@ import argparse
 import sys
 
 from pausetrace.cli import inventory
-from pausetrace.cli.options import add_group, add_kafka_options, add_output_option, add_verb, kafka_settings, terminated
+from pausetrace.cli.options import (
+    add_group,
+    add_kafka_options,
+    add_output_option,
+    add_verb,
+    end_in_order,
+    kafka_settings,
+)
 from pausetrace.cli.row_options import add_row_options, chooses_rows, row_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    from pausetrace.analysis import Analysis
     from pausetrace.cli.options import Verbs
-    from stream.cascade import Cascade
 
 WITHOUT_HELP = "evidence to withhold: flows, queues or both (flows,queues)"
 
@@ -29,7 +35,7 @@ def register(verbs: Verbs) -> None:
     )  # fmt: skip
     analyze.add_argument("path", metavar="PATH", help="the folder")
     add_output_option(analyze, "table", "json", "jsonl")
-    analyze.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
+    analyze.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     analyze.add_argument("--all", action="store_true", help="draw harmless cascades too")
     analyze.add_argument(
         "--workers", metavar="N", type=int, default=1, help="spread a capture over so many processes (default: 1)"
@@ -41,7 +47,7 @@ def register(verbs: Verbs) -> None:
     )  # fmt: skip
     evaluate.add_argument("paths", metavar="DIR", nargs="+", help="a trace folder with truth.json, or a folder of such")
     add_output_option(evaluate, "table", "json")
-    evaluate.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
+    evaluate.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     group = add_group(verbs, "import", "publish what a trace or a topology file holds")
     csv = add_verb(
         group, "csv", "publish a trace folder to Kafka", run_import_csv,
@@ -55,7 +61,7 @@ def register(verbs: Verbs) -> None:
     csv.add_argument("--fabric", metavar="NAME", help="the fabric's name (default: the folder's)")
     csv.add_argument("--pace", metavar="SECONDS", type=float, default=0.0, help="spread it over so many seconds")
     csv.add_argument("--every", metavar="SECONDS", type=float, help="publish it again and again, so often")
-    csv.add_argument("--without", metavar="EVIDENCE", default="", help=WITHOUT_HELP)
+    csv.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     add_kafka_options(csv)
     inventory.register_import(group)
 
@@ -68,21 +74,24 @@ def run_analyze(args: argparse.Namespace) -> int:
 
     path = Path(args.path)
     if (path / MANIFEST).exists() or (path / JOURNAL).exists():
-        cascades, notes = _analyze_capture(args, path)
+        analysis = _analyze_capture(args, path)
     else:
-        cascades, notes = _analyze_trace(args, path)
-    for note in notes:
+        analysis = _analyze_trace(args, path)
+    for note in analysis.notes:
         print(f"pausetrace: note: {note}", file=sys.stderr)
     if args.output == "table":
         from pausetrace.report import print_report
         from pausetrace.terminal import make_console
 
-        print_report(cascades, make_console(sys.stdout), whole=args.all, hint=" (--all draws them)")
+        print_report(
+            analysis.cascades, make_console(sys.stdout), whole=args.all, hint=" (--all draws them)",
+            has_pauses=analysis.has_pauses,
+        )  # fmt: skip
         return 0
     from pausetrace.report import worst_first
     from stream.messages import encode
 
-    values = [encode(cascade).value.decode() for cascade in worst_first(cascades)]
+    values = [encode(cascade).value.decode() for cascade in worst_first(analysis.cascades)]
     if args.output == "jsonl":
         sys.stdout.writelines(f"{value}\n" for value in values)
     else:
@@ -90,7 +99,7 @@ def run_analyze(args: argparse.Namespace) -> int:
     return 0
 
 
-def _analyze_trace(args: argparse.Namespace, path: Path) -> tuple[Sequence[Cascade], Sequence[str]]:
+def _analyze_trace(args: argparse.Namespace, path: Path) -> Analysis:
     from pausetrace.analysis import analyze_trace
     from stream.errors import ConfigError
 
@@ -102,7 +111,8 @@ def _analyze_trace(args: argparse.Namespace, path: Path) -> tuple[Sequence[Casca
     return analyze_trace(path, _without(args.without))
 
 
-def _analyze_capture(args: argparse.Namespace, path: Path) -> tuple[Sequence[Cascade], Sequence[str]]:
+def _analyze_capture(args: argparse.Namespace, path: Path) -> Analysis:
+    from pausetrace.analysis import Analysis
     from pausetrace.capture_analysis import analyze_capture
     from pausetrace.progress import Bar
     from stream.errors import ConfigError
@@ -111,7 +121,7 @@ def _analyze_capture(args: argparse.Namespace, path: Path) -> tuple[Sequence[Cas
         raise ConfigError("--without is for traces", "choose a capture's rows by --kind, or leave a topic out")
     with Bar("analyzing", "messages") as bar:
         analysis = analyze_capture(path, row_filter(args), workers=args.workers, progress=bar.update)
-    return (*analysis.cascades, *analysis.unfinished), analysis.notes
+    return Analysis((*analysis.cascades, *analysis.unfinished), analysis.notes, has_pauses=True)
 
 
 def run_evaluate(args: argparse.Namespace) -> int:
@@ -143,7 +153,6 @@ def run_evaluate(args: argparse.Namespace) -> int:
 
 def run_import_csv(args: argparse.Namespace) -> int:
     """Publishes one folder, once or again and again."""
-    import signal
     import time
     from pathlib import Path
 
@@ -157,17 +166,18 @@ def run_import_csv(args: argparse.Namespace) -> int:
         raise ConfigError(
             f"--every {args.every:g} --time {args.time} does not go", "give --every a second or more, and no --time"
         )
+    fabric = _fabric(args.fabric)
     settings = kafka_settings(args)
     trace = read_trace(Path(args.path), _without(args.without))
     for note in trace.notes:
         print(f"pausetrace: note: {note}", file=sys.stderr)
     # However it ends, the roster is told that its streams have.
-    signal.signal(signal.SIGTERM, terminated)
+    end_in_order()
     start_ns = start_time(args.time)
     while True:
         begun_s = time.monotonic()
         from_ns = time.time_ns() if start_ns is None else start_ns
-        done = import_trace(trace, settings, args.fabric or trace.name, from_ns, args.pace)
+        done = import_trace(trace, settings, fabric or trace.name, from_ns, args.pace)
         print(
             f"pausetrace: published {done.rows:,} rows and {done.facts:,} facts of {done.streams:,} streams, "
             f"fabric {done.fabric}, epoch {done.epoch}",
@@ -191,5 +201,26 @@ def start_time(text: str) -> int | None:
         raise ConfigError(f"--time {text}: {err}", "give now, keep or a time like 2026-11-30T22:10:00Z") from err
 
 
-def _without(text: str) -> frozenset[str]:
-    return frozenset(part.strip() for part in text.split(",") if part.strip())
+def _without(text: str | None) -> frozenset[str]:
+    from stream.errors import ConfigError
+
+    parts = [] if text is None else [part.strip() for part in text.split(",")]
+    if "" in parts:
+        raise ConfigError(f"--without {text!r} names nothing in a place", "give flows, queues or flows,queues")
+    return frozenset(parts)
+
+
+def _fabric(name: str | None) -> str | None:
+    """The name, checked before anything is read or published."""
+    import msgspec
+
+    from stream.errors import ConfigError
+    from stream.ranges import MAX_NAME_CHARS, FabricName
+
+    try:
+        return msgspec.convert(name, FabricName | None)
+    except msgspec.ValidationError:
+        raise ConfigError(
+            f"--fabric {name!r} cannot be a fabric's name",
+            f"give 1 to {MAX_NAME_CHARS} characters without '/', which ends the name in a Kafka key",
+        ) from None

@@ -6,6 +6,7 @@ Each device's rows of a topic are one stream of one source; facts come from an i
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,7 +177,7 @@ class Story:
         return FactStream("inventory", "e1", seq, BEGIN_NS)
 
 
-def finals(items: list[Item]) -> list[Cascade]:
+def finals(items: Sequence[Item]) -> list[Cascade]:
     """The final cascades of items by their beginning."""
     made = run_steps(items, [Detect()], Correlate())
     found = [item for item in made if isinstance(item, Cascade)]

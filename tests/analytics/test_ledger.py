@@ -14,7 +14,6 @@ from stream.kinds import INT64_MAX
 from stream.snapshot import pack, unpack
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, INT64_MAX)), max_size=30)
-NO_PEER = np.full(4, -1)
 AMOUNTS = st.integers(0, 10**6) | st.integers(INT64_MAX - 2, INT64_MAX)
 
 
@@ -31,10 +30,11 @@ def test_sums_are_those_of_a_dictionary(rows: list[tuple[int, int, int]]) -> Non
 
 
 CLOSES = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 7), st.integers(0, 1000), AMOUNTS, st.integers(0, 1)), max_size=20
+    st.tuples(st.integers(0, 3), st.integers(0, 7), st.integers(0, 1000), AMOUNTS, st.integers(0, 1), st.just(5)),
+    max_size=20,
 )
 EDGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7), st.integers(0, 7), st.integers(0, 10**6),
-                           st.integers(0, 1)), max_size=20)  # fmt: skip
+                           st.integers(0, 1), st.just(9)), max_size=20)  # fmt: skip
 BLAMES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7), AMOUNTS), max_size=20)
 
 
@@ -44,15 +44,15 @@ def test_what_joins_late_sums_up_to_what_was_one_from_the_start(
     closes: list[tuple[int, ...]], edges: list[tuple[int, ...]], blames: list[tuple[int, ...]], seed: int
 ) -> None:
     at_once, late = Ledgers(), Ledgers()
-    tables = [(edges, 5), (closes, 5), (blames, 3)]
+    tables = [(edges, 6), (closes, 6), (blames, 3)]
     one = [np.array([(0, *row[1:]) for row in rows], np.int64).reshape(-1, width) for rows, width in tables]
     at_once.open(0)
-    at_once.book(one[0], one[1], one[2], NO_PEER)
+    at_once.book(one[0], one[1], one[2])
     shuffled = random.Random(seed)
     for part in range(2):
         cut = [shuffled.sample(rows[part::2], len(rows[part::2])) for rows, _ in tables]
         arrays = [np.array(rows, np.int64).reshape(-1, width) for rows, (_, width) in zip(cut, tables, strict=True)]
-        late.book(arrays[0], arrays[1], arrays[2], NO_PEER)
+        late.book(arrays[0], arrays[1], arrays[2])
     for slot in (3, 1, 2):
         late.join(0, slot, f"{slot}")
     joined = late.by_slot[0]
@@ -68,8 +68,8 @@ def test_ledgers_come_back_from_a_snapshot(
     closes: list[tuple[int, ...]], edges: list[tuple[int, ...]], blames: list[tuple[int, ...]]
 ) -> None:
     before, after = Ledgers(), Ledgers()
-    tables = [np.array(rows, np.int64).reshape(-1, width) for rows, width in ((edges, 5), (closes, 5), (blames, 3))]
-    before.book(tables[0], tables[1], tables[2], NO_PEER)
+    tables = [np.array(rows, np.int64).reshape(-1, width) for rows, width in ((edges, 6), (closes, 6), (blames, 3))]
+    before.book(tables[0], tables[1], tables[2])
     before.book_flows(np.array([[0, 4, 0, 1]]), np.array([2**64 - 1], np.uint64), np.array([7]))
     after.load(unpack("test", 1, pack("test", 1, before.state())))
     assert after.by_slot == before.by_slot

@@ -13,7 +13,7 @@ from analytics.ledger import EdgeTally, Ledger, QueueTally
 from analytics.verdict import MAX_LISTED, cascade
 from stream import messages
 from stream.cascade import FINAL, Cascade
-from stream.facts import Device, FactStream, Hop, Link
+from stream.facts import Hop
 from stream.kinds import SIDE_TX, SOURCE_LOST, UNKNOWN
 from tests.analytics.random_runs import leaf_spine
 from tests.analytics.story import BEGIN_NS, Story
@@ -124,8 +124,8 @@ def test_a_switch_that_reports_nothing_covers_nothing() -> None:
     told = story.only()
     (root,) = told.roots
     assert (root.device, root.kind, root.root_class) == ("spine0", "unknown", "unclassified")
-    # Half of the pause time has a pauser that reports, with two of three kinds of evidence.
-    assert told.confidence_ppm == 333_333
+    # Half of the pause time has a pauser that reports, but all of the blame passes through it to the one that does not.
+    assert told.confidence_ppm == 0
     assert told.suspect_set
     assert told.missing_evidence == ("queue depth, ECN marks or bytes of spine0",)
 
@@ -302,12 +302,11 @@ def test_a_storm_is_told_from_a_slow_host_by_the_link_that_it_stops() -> None:
 
 
 def wide_engine(ports: int) -> Engine:
-    """A switch with many hosts, all of which it can stop."""
-    engine, stream = Engine("lab", Counter()), FactStream("inventory", "e1", 0, 0)
-    engine.add_fact(Device("lab", "sw", "switch", 0, stream))
+    """A switch of which many hosts' queues may be told."""
+    engine = Engine("lab", Counter())
     for number in range(ports):
-        engine.add_fact(Device("lab", f"h{number}", "host", 0, stream))
-        engine.add_fact(Link("lab", "sw", f"p{number}", f"h{number}", "eth0", 100_000, 0, stream))
+        engine.topology.port("sw", f"p{number}")
+        engine.topology.port(f"h{number}", "eth0")
     engine.advance(0, layout.GAP_NS, lambda closed: None)
     return engine
 
@@ -343,3 +342,14 @@ def test_rows_without_a_link_make_a_root_that_nobody_knows() -> None:
     told = story.finals()
     assert [root.kind for cascade in told for root in cascade.roots] == ["unknown", "host"]
     assert told[0].queues[0].paused_by_device == ""
+
+
+def test_blame_that_no_queue_of_a_switch_explains_is_not_covered() -> None:
+    # Bytes and marks of the switch are known and its queues are not.
+    story = congested()
+    story.sent(("leaf1", "d0", 3), 0, 1200 * US, 90_000)
+    story.marked(("leaf1", "d0", 3), 0, 1200 * US)
+    told = story.only()
+    assert [root.kind for root in told.roots] == ["unknown"]
+    assert told.confidence_ppm == 0
+    assert told.suspect_set

@@ -3,19 +3,24 @@
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from pausetrace.cli.main import build_parser, main
+from pausetrace.cli.observe import EVENT_TOPICS, JSON_TOPICS
 from pausetrace.cli.topics import ROLES as OFFERED_ROLES
 from stream.acls import ROLES
 from stream.embedded import EmbeddedBroker
+from stream.topics import TOPICS
 from tests.pausetrace.golden import assert_golden
+from tests.simulation.small_trace import write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = str(ROOT / "tests/data/ns3/slow_receiver-ft4-s1")
@@ -89,6 +94,15 @@ WRONG = {
     "a missing trace to import": (["import", "csv", "/nowhere/x"], 1, "/nowhere/x is not a folder"),
     "a missing trace to show": (["demo", "--trace", "/nowhere/x"], 1, "/nowhere/x is not a folder"),
     "evidence that does not exist": (["analyze", TRACE, "--without", "flow"], 2, "choose from: flows, queues"),
+    "withheld evidence without a name": (["analyze", TRACE, "--without", ""], 2, "give flows, queues or flows,queues"),
+    "an empty part among the evidence": (["evaluate", TRACE, "--without", "flows,"], 2, "names nothing in a place"),
+    "a fabric with a slash": (
+        ["import", "csv", "/nowhere/x", "--fabric", "a/b c"],
+        2,
+        "--fabric 'a/b c' cannot be a fabric's name; give 1 to 256 characters without '/'",
+    ),
+    "a fabric without a name": (["import", "csv", "/nowhere/x", "--fabric", ""], 2, "give 1 to 256 characters"),
+    "a port that is none": (["topics", "list", "--bootstrap-servers", "localhost:90922"], 2, "port from 1 to 65535"),
     "a missing configuration": (
         ["topics", "list", "--config", "/nowhere/x.toml"],
         2,
@@ -194,6 +208,31 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     assert process.wait() == 0
 
 
+WRITERS = [["--help"], ["schema", "docs"], ["analyze", TRACE], ["analyze", TRACE, "-o", "json"], ["config", "show"]]
+
+
+@pytest.mark.parametrize("arguments", WRITERS, ids=lambda arguments: " ".join(arguments).replace(TRACE, "TRACE"))
+def test_output_that_cannot_be_written_is_one_line_and_a_reader_that_left_is_none(arguments: list[str]) -> None:
+    def told(stdout: int | IO[str]) -> tuple[int, str]:
+        done = subprocess.run([*COMMAND, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+        return done.returncode, done.stderr
+
+    read, write = os.pipe()
+    os.close(read)
+    assert told(write) == (0, "")
+    os.close(write)
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        assert told(full) == (1, "pausetrace: error: output cannot be written: No space left on device\n")
+
+
+def test_a_stdout_that_was_closed_is_told_in_one_line() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "analyze", TRACE, "-o", "json"],
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "pausetrace: error: output cannot be written: it is closed\n")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_import_that_is_stopped_tells_the_roster_and_has_no_traceback(
@@ -288,6 +327,15 @@ def test_analyze_names_the_host_and_gives_json_exactly_as_published(capsys: pyte
     assert (worst["roots"][0]["device"], worst["roots"][0]["root_class"]) == ("h9", "slow_receiver_pcie")
 
 
+def test_a_trace_without_pause_events_is_not_called_free_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["analyze", str(write_trace(tmp_path, pfc=None))]) == 0
+    out, err = capsys.readouterr()
+    assert out == " No cascade: there are no exact pause events to make one from.\n"
+    assert err == "pausetrace: note: no pfc.csv: no exact pause events, so no cascade can be made\n"
+
+
 def test_evaluate_prints_cases_and_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", TRACE, "-o", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -315,3 +363,12 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"|- " in done.stdout or b"`- " in done.stdout
+
+
+def test_observe_refuses_and_lists_the_same_topics(capsys: pytest.CaptureFixture[str]) -> None:
+    topics = [topic.name for topic in TOPICS if topic.encoding != "binary"]
+    assert (*EVENT_TOPICS, *JSON_TOPICS) == tuple(topics)
+    assert main(["observe", "pcf"]) == 2
+    assert capsys.readouterr().err == f"pausetrace: error: no topic 'pcf'; choose from: {', '.join(topics)}\n"
+    said = VERBS["observe"].format_help().partition("topics: ")[2]
+    assert re.findall("[a-z]+", re.sub(r"\(.*?\)", "", said)) == topics

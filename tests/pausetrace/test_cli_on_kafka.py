@@ -10,6 +10,8 @@ import pytest
 from stream.embedded import EmbeddedBroker
 from stream.topics import TOPICS
 from tests.kafka_brokers import fresh_prefix
+from tests.pausetrace.publishing import publish
+from tests.pausetrace.sample_batches import PAUSES
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_LEAST_ONCE, EXACTLY_ONCE = "at least once: ", "exactly once: "
@@ -43,6 +45,27 @@ def the_whole_way(*kafka: str, promise: str) -> None:
     assert set(again.stdout.splitlines()) == set(analyzed.stdout.splitlines())
     if promise == EXACTLY_ONCE:
         assert again.stdout == observed.stdout
+
+
+@pytest.mark.slow
+def test_a_trace_that_is_imported_twice_gives_its_final_cascades_once(embedded_broker: EmbeddedBroker) -> None:
+    kafka = ("--bootstrap-servers", embedded_broker.bootstrap_servers)
+    for _ in range(2):
+        pausetrace("import", "csv", TRACE, "--time", "keep", *kafka)
+    pausetrace("detect", "--no-follow", *kafka)
+    pausetrace("correlate", "--no-follow", "--final-only", *kafka)
+    observed = pausetrace("observe", "cascade", "--from", "earliest", "--no-follow", *kafka)
+    # Each import is a life of its own of the source; what both tell is one cascade with one id.
+    assert set(observed.stdout.splitlines()) == set(pausetrace("analyze", TRACE, "-o", "jsonl").stdout.splitlines())
+
+
+def test_observe_says_how_much_a_filter_passed_over_that_nothing_fits(embedded_broker: EmbeddedBroker) -> None:
+    publish(embedded_broker.settings, PAUSES)
+    observe = ("observe", "pfc", "--from", "earliest", "--no-follow", "--bootstrap-servers")
+    done = pausetrace(*observe, embedded_broker.bootstrap_servers, "--device", "nobody")
+    assert (done.stdout, done.stderr) == ("", "pausetrace: no row was chosen, 3 rows were passed over\n")
+    done = pausetrace(*observe, embedded_broker.bootstrap_servers, "--kind", "PFC_XOFF")
+    assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
 
 
 @pytest.mark.slow

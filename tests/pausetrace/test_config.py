@@ -195,3 +195,24 @@ def test_an_error_does_not_show_a_secret(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load({}, {}, file)
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "servers", ["h", "h:1", "h:65535", "a:1, b:2", "[::1]:9092", "[::1]", "::1", "SASL_SSL://h:9093,SASL_SSL://i"]
+)
+def test_servers_as_librdkafka_takes_them_are_taken(servers: str, tmp_path: Path) -> None:
+    loaded = load({"kafka.bootstrap_servers": servers}, {}, directory=tmp_path)
+    assert loaded.config.kafka.bootstrap_servers == servers
+
+
+@pytest.mark.parametrize("servers", ["h:0", "h:65536", "h:", "h:x", "a:1,b:-2", "[::1]:0", "SSL://h:99999", "h:²"])
+def test_a_port_that_is_none_is_refused_where_it_stands(servers: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"[kafka]\nbootstrap_servers = '{servers}'\n")
+    with pytest.raises(ConfigError, match=r"toml:2: kafka\.bootstrap_servers is .* no port from 1 to 65535"):
+        load({}, {}, path)
+
+
+@pytest.mark.parametrize("servers", [",", "a:1,", ":9092", "SSL://:1"])
+def test_a_server_without_a_name_is_refused(servers: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="which has a server without a name; write it like host:9092"):
+        load({"kafka.bootstrap_servers": servers}, {}, directory=tmp_path)

@@ -65,9 +65,14 @@ def test_the_demo_runs_on_a_real_kafka_twice(real_kafka: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_no_process_outlives_the_demo(ending: signal.Signals, status: int) -> None:
-    demo = subprocess.Popen([*DEMO, "--seconds", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.mark.parametrize(
+    ("ending", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
+)
+def test_no_process_and_no_file_outlives_the_demo(ending: signal.Signals, status: int, tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        [*DEMO, "--seconds", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
     assert demo.stderr is not None
     for line in demo.stderr:
         if "publishing" in line:
@@ -75,11 +80,14 @@ def test_no_process_outlives_the_demo(ending: signal.Signals, status: int) -> No
     children = descendants(demo.pid)
     assert len(children) >= 3  # the broker, detect and correlate
     demo.send_signal(ending)
+    if ending in (signal.SIGTERM, signal.SIGHUP):
+        demo.send_signal(ending)  # a second one changes nothing
     out, err = demo.communicate(timeout=60)
     assert demo.returncode == status
     assert out == ""
     assert "Traceback" not in err
     assert all(has_ended(child) for child in children)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from pausetrace.columns import Selection
-from pausetrace.observe import MAX_LINES_PER_S, JsonLines, LiveTable, Wanted, observe
+from pausetrace.observe import MAX_LINES_PER_S, JsonLines, LiveTable, Tally, Wanted, observe
 from pausetrace.reader import Reader
 from stream import kinds
 from stream.batch import Batch
@@ -53,6 +53,20 @@ def test_rows_are_chosen_and_limited(embedded_broker: EmbeddedBroker) -> None:
     chosen = Wanted(Selection(kinds=frozenset({kinds.PFC_XOFF, kinds.PFC_XON})), 3, False)
     rows = [json.loads(line) for line in json_lines(embedded_broker.settings, "pfc", chosen)]
     assert [row["kind"] for row in rows] == ["PFC_XOFF", "PFC_XON", "PFC_XOFF"]
+
+
+def test_what_is_passed_over_is_counted_row_by_row(embedded_broker: EmbeddedBroker) -> None:
+    publish(embedded_broker.settings, PAUSES, SLOW_RECEIVER)
+
+    def seen(topic: str, selection: Selection) -> Tally:
+        tally = Tally()
+        with Reader(embedded_broker.settings, [topic], "earliest") as reader:
+            observe(reader, JsonLines(io.StringIO(), False), Wanted(selection, None, False), False, tally)
+        return tally
+
+    assert seen("pfc", Selection(frozenset({"nobody"}))) == Tally(0, 3)
+    assert seen("pfc", Selection(kinds=frozenset({kinds.PFC_XOFF}))) == Tally(1, 2)
+    assert seen("cascade", Selection(frozenset({"nobody"}))) == Tally(0, 1)
 
 
 def test_a_json_topic_comes_exactly_as_published(embedded_broker: EmbeddedBroker) -> None:

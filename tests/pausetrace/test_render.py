@@ -73,10 +73,40 @@ def test_a_name_cannot_send_control_sequences() -> None:
     assert "\\x1b[2J" in text
 
 
-@pytest.mark.parametrize("width", [20, 40, 60, 79, 80, 132, 200])
+@pytest.mark.parametrize("width", [10, 20, 40, 60, 79, 80, 132, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     for cascade in (SLOW_RECEIVER, SUSPECTS):
         assert max(map(len, drawn(cascade, width).splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    ("width", "head", "line"),
+    [
+        (100, "share of the pause time                                 pause   times", "10.7 %    167 µs      23"),
+        (80, "share of the pause time             pause   times", "10.7 %    167 µs      23"),
+        (60, "who stopped whom                           share     pause", "10.7 %    167 µs"),
+        (48, "who stopped whom               share     pause", "10.7 %    167 µs"),
+        (40, "who stopped whom               share", "10.7 %"),
+    ],
+)
+def test_a_narrow_terminal_gets_fewer_columns_and_no_clipped_one(width: int, head: str, line: str) -> None:
+    for cascade in (SLOW_RECEIVER, SUSPECTS):
+        lines = lines_of(drawn(cascade, width))
+        assert [text for text in lines if text.endswith(head)] != []
+        assert [text for text in lines if "└─ tor3:p4 " in text and text.endswith(line)] != []
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_what_is_wrapped_hangs_below_where_it_began(width: int) -> None:
+    for cascade in (SLOW_RECEIVER, SUSPECTS):
+        assert all(line.startswith(" ") for line in drawn(cascade, width).splitlines() if line)
+
+
+def test_a_suspect_set_is_not_shown_in_the_colour_and_words_of_a_verdict() -> None:
+    first = lines_of(drawn(replace(SUSPECTS, severity="critical", confidence_ppm=499_999)))[0]
+    assert first.startswith("  SUSPECTS   it may have begun")
+    assert first.endswith("critical · confidence 0.49")
+    assert "CRITICAL" not in first
 
 
 def test_a_terminal_without_unicode_gets_ascii() -> None:

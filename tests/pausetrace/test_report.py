@@ -41,7 +41,7 @@ def test_a_bound_on_pictures_leaves_lines_for_the_rest() -> None:
     text = report(SLOW_RECEIVER, SUSPECTS, pictures=1)
     assert text.count("who stopped whom") == 1
     assert "and 1 more cascade (ask):" in text
-    assert "suspects" in text
+    assert " SUSPECTS   1.56 ms of pause  h9  slow receiver (PCIe)  warning  " in text
 
 
 def test_a_harmless_cascade_alone_is_drawn() -> None:

@@ -103,7 +103,6 @@ def test_final_cascades_through_the_embedded_broker_are_those_from_files(way: Wa
     assert correlate.counters.get("step_late_rows", 0) == 0
 
 
-
 def publish(settings: KafkaSettings, items: list[Item]) -> None:
     with Outbox(settings) as outbox:
         for item in items:

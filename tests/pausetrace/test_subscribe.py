@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -66,12 +67,21 @@ def test_cascades_come_in_every_revision(any_kafka: KafkaSettings) -> None:
 
 def test_a_topic_without_columns_is_refused() -> None:
     with pytest.raises(ConfigError, match="has no columns"):
-        next(pausetrace.subscribe("cascade"))
+        pausetrace.subscribe("cascade")
 
 
 def test_a_topic_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError, match="no topic 'pcf'"):
-        next(pausetrace.subscribe("pcf"))
+        pausetrace.subscribe("pcf")
+
+
+@pytest.mark.parametrize("start", ["sideways", "", None])
+def test_a_start_that_does_not_exist_is_refused_before_kafka_is_asked(start: Any) -> None:
+    nowhere = "127.0.0.1:1"
+    with pytest.raises(ConfigError, match="is no place to begin; choose from: earliest, latest"):
+        pausetrace.subscribe("pfc", bootstrap_servers=nowhere, start=start)
+    with pytest.raises(ConfigError, match="choose from: earliest, latest"):
+        pausetrace.cascades(bootstrap_servers=nowhere, start=start)
 
 
 def test_a_missing_topic_is_told(any_kafka: KafkaSettings) -> None:
@@ -86,5 +96,6 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 def test_the_public_names_are_there_and_no_others() -> None:
     assert all(getattr(pausetrace, name) is not None for name in pausetrace.__all__)
+    assert set(pausetrace.__all__) <= set(dir(pausetrace))
     with pytest.raises(AttributeError, match="has no attribute 'subscrieb'"):
         getattr(pausetrace, "subscrieb")  # noqa: B009 - a name that the type checker refuses

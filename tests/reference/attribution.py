@@ -16,7 +16,7 @@ from tests.reference.topology import Fabric, Port
 
 MEMORY_NS = 20_000
 MOST_ROOTS = 8
-LEAST_EDGE = 0.001
+LEAST_CAUSE = 0.001
 
 Root = tuple[str | int, ...]
 """("egress", device, port, priority), ("host", device), ("unknown", device), ("other",) or ("cycle",)."""
@@ -76,7 +76,7 @@ class Attribution:
         else:
             blame, edges = self._pass_on(pauser, priority, interval.start_ns)
         self.blame[interval] = _largest(blame)
-        self.edges[interval] = [edge for edge in edges if edge.share >= LEAST_EDGE]
+        self.edges[interval] = edges
         self.order.append(interval)
         self._in_work.remove(interval)
 
@@ -95,8 +95,12 @@ class Attribution:
             return {("unknown", pauser[0]): 1.0}, []
         blame: defaultdict[Root, float] = defaultdict(float)
         edges: list[Edge] = []
+        rest = 0.0
         for queue, weight in weights.items():
             share = weight / total
+            if share < LEAST_CAUSE:
+                rest += share
+                continue
             cause = self._last(queue, now_ns)
             if cause is None or not (
                 cause.stopped_at(now_ns) or (cause.end_ns is not None and cause.end_ns >= now_ns - MEMORY_NS)
@@ -109,6 +113,8 @@ class Attribution:
                 for root, part in self.blame[cause].items():
                     blame[root] += share * part
             edges.append(Edge(queue, share, cause))
+        if rest:
+            blame[OTHER] += rest
         return blame, edges
 
     def _feasible(self, entry: Port) -> list[Port]:

@@ -414,3 +414,16 @@ def test_a_malformed_truth_names_its_file(tmp_path: Path) -> None:
 def test_a_verdict_without_pause_time_says_nothing() -> None:
     (window,) = judged(SLOW, replace(perfect_cascade(SLOW), pause_ns=0)).windows
     assert (window.abstained, window.blame_distance) == (True, 1)
+
+
+@pytest.mark.parametrize("field", ["expected_roots", "packet_level_roots"])
+def test_a_truth_without_its_fields_says_which(tmp_path: Path, field: str) -> None:
+    folder = tmp_path / "case"
+    shutil.copytree(SLOW, folder)
+    truth = read_truth_json(folder)
+    del truth[field]
+    (folder / "truth.json").write_text(json.dumps(truth))
+    with pytest.raises(
+        TraceError, match=rf"truth\.json cannot be read: .*missing required field `{field}`; docs/trace"
+    ):
+        judged(folder)

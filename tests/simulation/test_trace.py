@@ -78,6 +78,7 @@ def test_a_trace_of_devices_and_links_alone_is_one(tmp_path: Path) -> None:
     optional = ("pfc", "port_counters", "flows", "paths", "flow_port_bytes", "host_pcie")
     trace = read_trace(write_trace(tmp_path, **dict.fromkeys(optional)))
     assert (trace.pauses, trace.counters, trace.flows, trace.flow_bytes, trace.pcie) == (None,) * 5
+    assert trace.notes == ("no pfc.csv: no exact pause events, so no cascade can be made",)
 
 
 def test_flows_without_paths_have_none(tmp_path: Path) -> None:
@@ -172,6 +173,10 @@ MALFORMED: dict[str, tuple[dict[str, str | None], str]] = {
     "a speed in words": (
         {"links": "a,a_port,b,b_port,speed_mbps\nh0,eth0,s0,p1,fast\n"},
         r"links\.csv:2: speed_mbps is 'fast', not a whole number",
+    ),
+    "a speed of nothing": (
+        {"links": "a,a_port,b,b_port,speed_mbps\nh0,eth0,s0,p1,0\n"},
+        r"links\.csv:2: speed_mbps is 0, outside 1",
     ),
     "an unknown port": ({"pfc": "time_ns,device,port,event\n1,s0,p9,xoff_rx\n"}, r"pfc\.csv:2: .*'p9': no such port"),
     "an unknown event": ({"pfc": "time_ns,device,port,event\n1,s0,p2,stop\n"}, r"pfc\.csv:2: event 'stop': .*xoff_rx"),
@@ -269,6 +274,36 @@ def test_text_in_another_encoding_says_so(tmp_path: Path) -> None:
     (folder / "devices.csv").write_bytes(b"device,kind\nh\xe9,host\n")
     with pytest.raises(TraceError, match=r"devices\.csv is not UTF-8 text"):
         read_trace(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_there_and_cannot_be_read_is_not_absent(tmp_path: Path, name: str) -> None:
+    folder = write_trace(tmp_path, **{name.removesuffix(".csv"): None})
+    (folder / name).symlink_to("nowhere")
+    with pytest.raises(TraceError, match=rf"{name} is a link that leads nowhere; mend or remove it"):
+        read_trace(folder)
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    with pytest.raises(TraceError, match=rf"{name} is a folder, not a file"):
+        read_trace(folder)
+
+
+def test_a_file_that_is_there_twice_says_so(tmp_path: Path) -> None:
+    folder = write_trace(tmp_path)
+    gzip_file(folder / "pfc.csv")
+    write_trace(tmp_path)
+    with pytest.raises(TraceError, match=r"pfc\.csv and pfc\.csv\.gz are both there; remove one of them"):
+        read_trace(folder)
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    plain = read_trace(write_trace(tmp_path / "plain"))
+    folder = write_trace(tmp_path / "marked")
+    for name, text in FILES.items():
+        (folder / name).write_text(text, "utf-8-sig")
+    gzip_file(folder / "pfc.csv")
+    marked = read_trace(folder)
+    assert (marked.devices, marked.ports.names, marked.notes) == (plain.devices, plain.ports.names, ())
 
 
 def test_a_truth_that_is_no_json_says_so(tmp_path: Path) -> None:

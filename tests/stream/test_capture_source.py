@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from stream.capture import capture
 from stream.capture_manifest import Manifest, OffsetRange, PartitionPlan, Range
@@ -87,7 +88,7 @@ def test_the_end_is_where_the_topics_ended_when_it_began(any_kafka: KafkaSetting
 
             cluster_id, embedded, read = source.cluster_id, source.embedded, source.read
 
-            def plan(self, topics: tuple[str, ...], wanted: Range) -> tuple[PartitionPlan, ...]:
+            def plan(self, topics: Sequence[str], wanted: Range) -> tuple[PartitionPlan, ...]:
                 frozen = source.plan(topics, wanted)
                 sender.send_rows(1)
                 sender.send_rows(0, partition=2)
@@ -186,7 +187,7 @@ def test_messages_deleted_while_the_capture_was_away_are_a_gap(real_settings: Ka
 
             cluster_id, embedded, read = source.cluster_id, source.embedded, source.read
 
-            def plan(self, _topics: tuple[str, ...], _wanted: Range) -> tuple[PartitionPlan, ...]:
+            def plan(self, topics: Sequence[str], wanted: Range) -> tuple[PartitionPlan, ...]:
                 return planned
 
         manifest = capture(Planned(), tmp_path / "c", ALL_TOPICS, real_settings.prefix, Range())

@@ -1,0 +1,45 @@
+"""What Pausetrace promises of the fourteen recorded cases, by its own judge: with flows, without, without evidence."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from analytics.offline import final_cascades
+from pausetrace.evaluate import Evaluation, evaluate
+from tests.analytics.long_runs import NS3, TRACES
+
+
+@cache
+def judged(*without: str) -> Evaluation:
+    return evaluate([NS3 / trace for trace in TRACES], frozenset(without), final_cascades, deadlocks_known=False)
+
+
+@pytest.mark.parametrize("without", [(), ("flows",)])
+def test_roots_are_right_with_depths_whether_flows_are_known_or_not(without: tuple[str, ...]) -> None:
+    summary = judged(*without).summary
+    assert summary.blame_distance_mean is not None
+    assert summary.blame_distance_max is not None
+    assert summary.blame_distance_mean <= 0.015
+    assert summary.blame_distance_max <= 0.06
+    assert summary.top1 == 1
+    assert summary.planted_named == 1
+    assert summary.negatives_alarmed == 0
+    assert summary.abstained == 0
+
+
+def test_the_flows_that_fed_a_root_are_named() -> None:
+    summary = judged().summary
+    assert summary.contributor_f1 is not None
+    assert summary.contributor_f1 >= 0.95
+    assert not summary.innocents_blamed
+
+
+def test_without_depths_and_flows_every_case_with_a_root_is_abstained_from() -> None:
+    evaluation = judged("flows", "queues")
+    without_a_root = {"deadlock_none-hk-s1", "microburst_ecn-ls-s1", "normal-ls-s1"}
+    abstained = {case.name for case in evaluation.cases if any(window.abstained for window in case.windows)}
+    assert abstained == set(TRACES) - without_a_root
+    assert [case.name for case in evaluation.cases if case.verdicts] == []
+    assert evaluation.summary.negatives_alarmed == 0
