@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.batch import StreamKey
+from stream.identity import Resolver
 from stream.record import MAX_TIME_NS
 
 Ints = npt.NDArray[np.int64]
@@ -22,15 +23,22 @@ MAX_HORIZON_NS = 60_000_000_000
 
 
 class Announced:
-    """The spans of pfc streams by device, and the longest window by the time from which it has to be reckoned with."""
+    """The spans of pfc streams by device, and the longest window by the time from which it has to be reckoned with.
+
+    Streams bear their sources' names of devices; who asks gives the canonical name, and says what names mean.
+    """
 
     def __init__(self) -> None:
+        self._meant: tuple[int, dict[str, list[str]]] = (-1, {})
+        """The streams' names of each device, and the generation of the resolver that said so."""
         self._spans: dict[str, dict[StreamKey, tuple[int, int]]] = {}
         self._horizons: list[tuple[int, int]] = []
 
     def up(self, stream: StreamKey, from_ns: int, period_ns: int) -> None:
         """A stream that begins."""
         if stream.topic == "pfc":
+            if stream.device not in self._spans:
+                self._meant = (-1, {})
             self._spans.setdefault(stream.device, {})[stream] = (from_ns, MAX_TIME_NS)
         window_ns = min(period_ns, MAX_HORIZON_NS)
         if window_ns > self.horizon_ns(from_ns):
@@ -47,16 +55,25 @@ class Announced:
         if stream in spans:
             spans[stream] = (spans[stream][0], at_ns)
 
-    def reports(self, device: str, first_ns: int, last_ns: int) -> bool:
+    def reports(self, device: str, first_ns: int, last_ns: int, names: Resolver) -> bool:
         """Whether the device reported pauses itself at some time between two instants."""
-        return any(begin <= last_ns and first_ns <= end for begin, end in self._spans.get(device, {}).values())
+        return any(begin <= last_ns and first_ns <= end for begin, end in self._spans_of(device, names))
 
-    def reporting(self, device: str, time_ns: Ints) -> Bools:
+    def reporting(self, device: str, time_ns: Ints, names: Resolver) -> Bools:
         """At which of the times the device reported pauses itself."""
         covered = np.zeros(len(time_ns), np.bool_)
-        for begin, end in self._spans.get(device, {}).values():
+        for begin, end in self._spans_of(device, names):
             covered |= (begin <= time_ns) & (time_ns <= end)
         return covered
+
+    def _spans_of(self, device: str, names: Resolver) -> list[tuple[int, int]]:
+        generation, meant = self._meant
+        if generation != names.generation:
+            meant = {}
+            for name in self._spans:
+                meant.setdefault(names.device(name), []).append(name)
+            self._meant = names.generation, meant
+        return [span for name in meant.get(device, ()) for span in self._spans[name].values()]
 
     def horizon_ns(self, time_ns: int) -> int:
         """Longest window announced up to this time: how long evidence of an instant may take to arrive."""

@@ -23,11 +23,12 @@ from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import FINAL, Cascade
 from stream.facts import Device, Fact, Flow, Link, fact_stream
 from stream.messages import Item
+from stream.progress import Settled
 from stream.record import Events
 from stream.roster import RosterChange, SourceDown, SourceUp
 from stream.topics import FACTS
 
-VERSION = 1
+VERSION = 2
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""
@@ -68,6 +69,10 @@ class Correlate:
                 out += self._provisional_revisions(fabric)
         return out
 
+    def settled(self) -> dict[str, Settled]:
+        """By fabric: how far its cascades are final, and how many streams that waits for."""
+        return {name: Settled(fabric.settled_ns, len(fabric.streams)) for name, fabric in self._fabrics.items()}
+
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
         return snapshot.pack("correlate", VERSION, [fabric.state() for fabric in self._fabrics.values()])
@@ -84,11 +89,11 @@ class Correlate:
         """
         for said in published:
             fabric = self._fabric(said.fabric)
-            fabric.provisional.pop(said.id, None)
+            before = fabric.provisional.pop(said.id, None)
             if said.revision == FINAL:
                 fabric.finals.add(said.id)
             elif said.merged_into is None and said.pauses and said.id not in fabric.finals:
-                fabric.provisional[said.id] = Provisional(said, first_queue=-1)
+                fabric.provisional[said.id] = Provisional(said, before.first_queue if before is not None else -1)
 
     def _fabric(self, name: str) -> Fabric:
         fabric = self._fabrics.get(name)
@@ -184,17 +189,16 @@ class Correlate:
         elif batch.seq > state.next_seq:
             self.counters["lost_rows"] += batch.seq - state.next_seq
             time_ns = int(events["time_ns"][0]) if len(events) else max(state.mark_ns, 0)
-            device = fabric.engine.topology.device(batch.stream.device)
-            fabric.engine.losses.append((time_ns, device, batch.seq - state.next_seq))
+            device = fabric.engine.topology.place_device(batch.stream.device)
+            fabric.engine.noted.losses.append((time_ns, device, batch.seq - state.next_seq))
         late = events["time_ns"] < max(state.mark_ns, fabric.settled_ns)
         if late.any():
             self.counters["late_rows"] += int(late.sum())
             events = events[~late]
         if not len(events):
             return
-        topology = fabric.engine.topology
-        known = np.array([topology.port(batch.stream.device, port) for port in batch.ports], np.int64)
-        fabric.waiting.append((events, known[events["port"]]))
+        numbers = np.array([fabric.asked.number(batch.stream.device, port) for port in batch.ports], np.int64)
+        fabric.waiting.append((events, numbers[events["port"]]))
         fabric.newest_ns = max(fabric.newest_ns, int(events["time_ns"].max()))
         fabric.changed = True
 
@@ -216,9 +220,9 @@ class Correlate:
         tick_ns = least if least == MARK_END else least // TICK_NS * TICK_NS
         if tick_ns <= fabric.settled_ns:
             return []
-        events, ports = fabric.rows()
+        events, numbers = fabric.rows()
         due = events["time_ns"] < tick_ns
-        fabric.waiting = [(events[~due], ports[~due])] if not due.all() else []
+        fabric.waiting = [(events[~due], numbers[~due])] if not due.all() else []
         finals: list[Item] = []
 
         def publish(closed: Closed) -> None:
@@ -226,7 +230,7 @@ class Correlate:
             finals.append(final)
             finals.extend(_ended_by(fabric, closed, final))
 
-        self._advance(fabric, fabric.engine, events[due], ports[due], tick_ns, publish)
+        self._advance(fabric, fabric.engine, events[due], numbers[due], tick_ns, publish)
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
         fabric.settled_ns = tick_ns
         oldest_ns = min((start_ns for start_ns, _ in fabric.engine.beginnings()), default=MARK_END)
@@ -254,23 +258,26 @@ class Correlate:
         fabric: Fabric,
         engine: Engine,
         events: Events,
-        ports: Ints,
+        numbers: Ints,
         until_ns: int,
         publish: Callable[[Closed], None],
     ) -> None:
-        """Feeds rows before until_ns to an engine, with the facts and windows that come to hold between them."""
+        """Feeds rows before until_ns to an engine, with the facts and windows that come to hold between them.
+
+        Here names are resolved, by the facts that hold at the time of each row (docs/decisions/0005).
+        """
         facts = sorted((entry for entry in fabric.facts if entry[0] < until_ns), key=_fact_order)
         stops = {from_ns for from_ns, _ in facts if from_ns > fabric.settled_ns}
         stops |= set(fabric.announced.changes(fabric.settled_ns, until_ns))
         for stop_ns in [*sorted(stops), until_ns]:
             for from_ns, fact in facts:
                 if from_ns < stop_ns:
-                    engine.add_fact(fact)
+                    engine.add_fact(fact, from_ns)
             facts = [(from_ns, fact) for from_ns, fact in facts if from_ns >= stop_ns]
             horizon_ns = fabric.announced.horizon_ns(stop_ns - 1)
             due = events["time_ns"] < stop_ns
-            engine.add_rows(events[due], ports[due], fabric.announced, horizon_ns)
-            events, ports = events[~due], ports[~due]
+            engine.add_rows(events[due], engine.places(fabric.asked, numbers[due]), fabric.announced, horizon_ns)
+            events, numbers = events[~due], numbers[~due]
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns
             engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
 
@@ -292,8 +299,8 @@ class Correlate:
             fabric.provisional[closed.id] = Provisional(now, int(ahead.slots[closed.slot, layout.S_FIRST_QUEUE]))
             out.append(now)
 
-        events, ports = fabric.rows()
-        self._advance(fabric, ahead, events, ports, MARK_END, publish)
+        events, numbers = fabric.rows()
+        self._advance(fabric, ahead, events, numbers, MARK_END, publish)
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out

@@ -25,6 +25,8 @@ from stream.topics import RAW
 VERSION = 1
 SEQUENCE_GAP = 4
 """Code of "sequence gap at a consumer" in kinds.LOSS_REASONS."""
+MAX_ENDED = 100_000
+"""Streams remembered after their end, so that what still comes of them is known as late; the oldest are forgotten."""
 MAX_PORTS = 65_535
 """Ports of one stream, of which a row holds the index."""
 NO_PORT = "-"
@@ -84,6 +86,23 @@ class _StreamState:
         self.order = np.concatenate((self.order, np.zeros(len(new) * SLOTS_PER_PORT, np.int64)))
         return [self.ports[name] for name in names]
 
+    def plain(self) -> list[Any]:
+        """The state for a snapshot: of the slots, those alone that a pause has ever touched."""
+        used = np.flatnonzero(self.order)
+        return [list(self.ports), used, self.open_ns[used], self.order[used], self.waiting.view(np.uint8), self.mark_ns,
+                self.reached_ns, self.next_seq, self.out_seq, self.lost, self.finished]  # fmt: skip
+
+    @classmethod
+    def of_plain(cls, plain: list[Any]) -> _StreamState:
+        """The state of `plain()`."""
+        ports, used, open_ns, order, waiting, *rest = plain
+        state = cls()
+        state.port_indices(ports)
+        state.open_ns[used], state.order[used] = open_ns, order
+        state.waiting = waiting.view(EVENT)
+        state.mark_ns, state.reached_ns, state.next_seq, state.out_seq, state.lost, state.finished = rest
+        return state
+
 
 class Detect:
     """The step; `counters` tells what it saw that was not plain sailing."""
@@ -92,10 +111,15 @@ class Detect:
         self.counters: Counter[str] = Counter()
         self._streams: dict[StreamKey, _StreamState] = {}
         self._downs: dict[StreamKey, _Down] = {}
+        self._touched: set[StreamKey] = set()
+        self._ended: dict[StreamKey, None] = {}
+        """Streams that are finished, the oldest first."""
+        self._forgotten: set[StreamKey] = set()
+        self._just_restored: list[StreamKey] = []
 
     def process(self, batch: Sequence[Item]) -> list[Item]:
         """Takes batches and roster changes in; returns batches of the episode topic."""
-        out: list[Item] = []
+        out = self._end_restored()
         for item in batch:
             if isinstance(item, Batch):
                 out += self._take(item)
@@ -107,29 +131,55 @@ class Detect:
         return out
 
     def forget(self, gone: Callable[[StreamKey], bool]) -> None:
-        """Drops the state of streams that another instance takes over; whoever has them reads them from the start."""
+        """Drops the state of streams that another instance takes over: it has them from their last snapshot."""
         for key in [key for key in self._streams if gone(key)]:
             del self._streams[key]
+            self._ended.pop(key, None)
+        self._forgotten = {key for key in self._forgotten if not gone(key)}
+
+    def take_touched(self) -> list[StreamKey]:
+        """Streams whose state has changed since the last call, in order."""
+        touched = sorted(self._touched & self._streams.keys() | self._forgotten - self._streams.keys())
+        self._touched, self._forgotten = set(), set()
+        return touched
+
+    def snapshot_stream(self, stream: StreamKey) -> bytes | None:
+        """The state of one stream as bytes; None if it ended so long ago that it is forgotten."""
+        state = self._streams.get(stream)
+        return snapshot.pack("detect stream", VERSION, state.plain()) if state is not None else None
+
+    def restore_stream(self, stream: StreamKey, state: bytes) -> None:
+        """Continues a stream from its snapshot."""
+        restored = self._streams[stream] = _StreamState.of_plain(snapshot.unpack("detect stream", VERSION, state))
+        if restored.finished:
+            self._ended[stream] = None
+        else:
+            self._just_restored.append(stream)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
-        streams = [
-            [list(key), list(state.ports), state.open_ns, state.order, state.waiting.view(np.uint8), state.mark_ns,
-             state.reached_ns, state.next_seq, state.out_seq, state.lost, state.finished]
-            for key, state in sorted(self._streams.items())
-        ]  # fmt: skip
+        streams = [[list(key), state.plain()] for key, state in sorted(self._streams.items())]
         downs = [[list(key), down.at_ns, down.last_seq] for key, down in sorted(self._downs.items())]
         return snapshot.pack("detect", VERSION, [streams, downs])
 
     def restore(self, state: bytes) -> None:
         """Continues from a snapshot."""
         streams, downs = snapshot.unpack("detect", VERSION, state)
-        self._streams = {
-            StreamKey(*key): _StreamState({port: i for i, port in enumerate(ports)}, open_ns, order,
-                                          waiting.view(EVENT), *rest)
-            for key, ports, open_ns, order, waiting, *rest in streams
-        }  # fmt: skip
+        self._streams = {StreamKey(*key): _StreamState.of_plain(plain) for key, plain in streams}
         self._downs = {StreamKey(*key): _Down(at_ns, last_seq) for key, at_ns, last_seq in downs}
+        self._touched = set(self._streams)
+        self._ended = dict.fromkeys(key for key, state in self._streams.items() if state.finished)
+        self._just_restored = [key for key in self._streams if key not in self._ended]
+
+    def _end_restored(self) -> list[Item]:
+        """Ends of streams that came to us after the roster had told that they ended."""
+        out: list[Item] = []
+        for stream in self._just_restored:
+            state = self._streams.get(stream)
+            if state is not None and (down := self._read_to_its_end(stream, state)) is not None:
+                out += self._settle(stream, state, 0, down)
+        self._just_restored = []
+        return out
 
     def _take(self, batch: Batch) -> list[Item]:
         if batch.stream.topic not in RAW:
@@ -180,6 +230,7 @@ class Detect:
 
     def _settle(self, stream: StreamKey, state: _StreamState, lost: int, down: _Down | None) -> list[Item]:
         """Output for all rows up to the stream's mark, and for the end of the stream if `down` is given."""
+        self._touched.add(stream)
         if down is not None:
             state.mark_ns, state.finished = MARK_END, True
         elif state.mark_ns < MARK_END:
@@ -201,7 +252,14 @@ class Detect:
         out = self._emit(stream, state, told[np.argsort(told["time_ns"], kind="stable")])
         if state.finished:
             # Its number of rows is all that is still asked for.
+            state.reached_ns = 0
             state.ports, state.open_ns, state.order = {}, state.open_ns[:0], state.order[:0]
+            self._ended[stream] = None
+            if len(self._ended) > MAX_ENDED:
+                oldest = next(iter(self._ended))
+                del self._ended[oldest], self._streams[oldest]
+                self._downs.pop(oldest, None)
+                self._forgotten.add(oldest)
         return out
 
     def _episodes(self, state: _StreamState, rows: Events) -> Events:

@@ -10,7 +10,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,27 +19,20 @@ import xxhash
 
 from analytics import layout
 from analytics.announced import Announced
+from analytics.asked_names import AskedNames, names_a_port
 from analytics.groups import carry_groups
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
 from analytics.membership import find, living
+from analytics.noted import Noted
+from analytics.renames import carry_names
 from analytics.rows import pause_rows, window_rows
 from analytics.topology import PRIORITIES, Topology
-from stream import kinds
 from stream.facts import Device, Flow, Link
+from stream.identity import Standing
 from stream.record import Events
 
 Ints = npt.NDArray[np.int64]
-
-
-class PcieReading(NamedTuple):
-    """A PCIe measure of a host: the kind of the row, the port (a PCI function), when, the measure now and at most."""
-
-    kind: int
-    port: str
-    time_ns: int
-    now: int
-    at_most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +56,7 @@ class Engine:
         self.counters = counters
         self.flows: dict[int, list[tuple[int, Flow]]] = {}
         """By id, the versions of a flow and from when on each holds."""
-        self.pcie: dict[int, list[PcieReading]] = {}
-        self.losses: list[tuple[int, int, int]] = []
-        """(time_ns, device, rows lost or UNKNOWN) of sequence gaps and source losses."""
+        self.noted = Noted()
         self.ledgers = Ledgers()
         self.cursor_ns = layout.NEVER
         self._needed_ns = layout.NEVER
@@ -83,12 +74,16 @@ class Engine:
         """The sibling groups to which the state of ports belongs."""
         self._stale = False
         self._shares_topology = False
+        self._places: Ints = np.zeros(0, np.int64)
+        """By the number of a pair of names, the port that it means by the facts known."""
+        self._counted: set[tuple[str, str]] = set()
+        """Names that do not resolve and were counted."""
 
-    def add_fact(self, fact: Device | Link) -> None:
+    def add_fact(self, fact: Device | Link, from_ns: int | None = None) -> None:
         """Takes a device or link in, valid for the rows that come after."""
         if self._shares_topology:
             self.topology, self._shares_topology = self.topology.copy(), False
-        self.topology.add(fact)
+        self.topology.add(fact, from_ns)
         self._stale = True
 
     def add_flow(self, flow: Flow, from_ns: int) -> None:
@@ -107,6 +102,14 @@ class Engine:
             flow = version
         return flow
 
+    def places(self, names: AskedNames, numbers: Ints) -> Ints:
+        """The ports that pairs of names mean by the facts known."""
+        self._grow()
+        place = self.topology.place
+        new = [place(*pair) for pair in names.pairs[len(self._places) :]]
+        self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
+        return self._places[numbers]
+
     def add_rows(self, events: Events, ports: Ints, announced: Announced, horizon_ns: int) -> None:
         """Takes settled rows in; `ports` are indices of the topology.
 
@@ -118,7 +121,8 @@ class Engine:
             pause_rows(events, ports, self.topology, announced, self.counters),
             window_rows(events, ports, horizon_ns, self.cursor_ns, self._destinations, self.counters),
         ]
-        self._read_hosts(events, ports)
+        self.noted.take(events, ports, self.topology)
+        self._count_unresolved(self._unresolved_names(events, ports))
         rows = np.concatenate([rows for rows, _ in made])
         flows = np.concatenate([flows for _, flows in made])
         self._rows = np.concatenate((self._rows, rows))
@@ -146,8 +150,7 @@ class Engine:
         self.cursor_ns = max(self.cursor_ns, until_ns)
         firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
         self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
-        self.pcie = {device: _forget(readings, self._needed_ns) for device, readings in self.pcie.items()}
-        self.losses = [loss for loss in self.losses if loss[0] >= self._needed_ns]
+        self.noted.forget(self._needed_ns)
 
     def still_open(self, now_ns: int) -> list[Closed]:
         """The cascades that have not closed, with open pauses up to `now_ns`. It books on the ledgers: use a copy."""
@@ -176,8 +179,7 @@ class Engine:
         twin.counters = Counter()
         twin.ledgers = copy.deepcopy(self.ledgers)
         twin._shares_topology = True
-        twin.pcie = {device: list(readings) for device, readings in self.pcie.items()}
-        twin.losses = list(self.losses)
+        twin.noted, twin._counted = self.noted.copy(), set(self._counted)
         for name in ("queues", "roots", "shares", "devices", "ports", "slots"):
             setattr(twin, name, getattr(self, name).copy())
         twin.free_slots = list(self.free_slots)
@@ -196,8 +198,7 @@ class Engine:
         return state | {
             "topology": self.topology.state(), "ledgers": self.ledgers.state(), "cursor_ns": self.cursor_ns,
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
-            "pcie": [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()],
-            "losses": [list(loss) for loss in self.losses],
+            "noted": self.noted.state(),
             "needed_ns": self._needed_ns,
             "flows": [[from_ns, _flow_encoder.encode(flow)]
                       for versions in self.flows.values() for from_ns, flow in versions],
@@ -211,8 +212,7 @@ class Engine:
         self.ledgers.load(state["ledgers"])
         self.cursor_ns, self.next_expiry_ns = state["cursor_ns"], state["next_expiry_ns"]
         self.free_slots, self._stale = state["free_slots"], state["stale"]
-        self.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in state["pcie"]}
-        self.losses = [(time_ns, device, count) for time_ns, device, count in state["losses"]]
+        self.noted = Noted.of_state(state["noted"])
         self._needed_ns = state["needed_ns"]
         for from_ns, message in state["flows"]:
             flow = _flow_decoder.decode(message)
@@ -231,11 +231,13 @@ class Engine:
         return f"{xxhash.xxh3_64_intdigest(text.encode()):016x}"
 
     def _grow(self) -> None:
-        """Makes the arrays cover every name that has been met."""
+        """Makes the arrays cover every name that has been met, and lets names mean what the facts say."""
         topology = self.topology
-        if self._stale:
+        rebuilt, self._stale = self._stale, False
+        if rebuilt:
             topology.rebuild()
-            self._stale = False
+            self._places = self._places[:0]
+            self._count_unresolved(topology.conflicting_ends)
         elif not topology.complete():
             topology.extend()
         queues = len(self.topology.ports) * PRIORITIES - len(self.queues)
@@ -258,26 +260,37 @@ class Engine:
         if self._groups is not topology.port_group:
             carry_groups(self.ports, self._groups, topology, self.queues, self.roots, self.shares, self.cursor_ns)
             self._groups = topology.port_group
+        if rebuilt and topology.moved_ports:
+            self._carry_names()
+
+    def _carry_names(self) -> None:
+        topology = self.topology
+        ends = carry_names(
+            topology, self._rows, self.queues, self.roots, self.shares, self.devices, max(self.cursor_ns, 0)
+        )
+        self._rows = np.concatenate((self._rows, ends))
+        self._row_flows = np.concatenate((self._row_flows, np.zeros(len(ends), np.uint64)))
+        self.noted.carry(topology)
 
     def _destinations(self, events: Events) -> Ints:
         """Index of each flow's destination device + 1, 0 where the flow is not known at the row's time."""
         times = zip(events["flow"].tolist(), events["time_ns"].tolist(), strict=True)
         known = [self.flow_at(flow, time_ns) for flow, time_ns in times]
-        return np.array([self.topology.device(flow.dst_device) + 1 if flow else 0 for flow in known], np.int64)
+        return np.array([self.topology.place_device(flow.dst_device) + 1 if flow else 0 for flow in known], np.int64)
 
-    def _read_hosts(self, events: Events, ports: Ints) -> None:
-        """Keeps PCIe readings and losses with their times; both are looked up by time when a cascade closes."""
-        pcie = np.isin(events["kind"], (kinds.PCIE_WIDTH, kinds.PCIE_SPEED, kinds.PCIE_RATE))
-        for row, port in zip(events[pcie], ports[pcie].tolist(), strict=True):
-            device, name = self.topology.ports[port]
-            readings = self.pcie.setdefault(device, [])
-            readings.append(
-                PcieReading(int(row["kind"]), name, int(row["time_ns"]), int(row["value"]), int(row["extra"]))
-            )
-            readings.sort()
-        lost = events["kind"] == kinds.SOURCE_LOST
-        for row, port in zip(events[lost], ports[lost].tolist(), strict=True):
-            self.losses.append((int(row["time_ns"]), self.topology.ports[port][0], int(row["value"])))
+    def _unresolved_names(self, events: Events, ports: Ints) -> set[tuple[str, str]]:
+        """Names of ports in rows that do not resolve."""
+        unresolved = self.topology.unresolved[ports]
+        if not unresolved.any():
+            return set()
+        used = np.unique(ports[unresolved & names_a_port(events)]).tolist()
+        return {self.topology.queue_name(port * PRIORITIES)[:2] for port in used}
+
+    def _count_unresolved(self, names: set[tuple[str, str]]) -> None:
+        for name in names - self._counted:
+            conflicting = self.topology.names.resolve(*name).standing == Standing.CONFLICTING
+            self.counters["names_conflicting" if conflicting else "names_unknown"] += 1
+        self._counted |= names
 
     def _order(self, rows: Ints, flows: npt.NDArray[np.uint64]) -> Ints:
         """The order of event time; ties by type, then by names and contents, never by arrival."""
@@ -391,16 +404,3 @@ class Engine:
 # There may be 100,000 flows: messages.encode, which checks what it makes, would take seconds.
 _flow_encoder, _flow_decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Flow)
 _STATE_ARRAYS = ("queues", "roots", "shares", "devices", "ports", "slots", "_rows", "_row_flows", "_groups")
-
-
-def _forget(readings: list[PcieReading], before_ns: int) -> list[PcieReading]:
-    """The readings that can still be asked for: one that changed something and the last before `before_ns`."""
-    kept: list[PcieReading] = []
-    for reading in readings:
-        if kept and kept[-1][:2] == reading[:2]:
-            if kept[-1][3:] == reading[3:]:
-                continue
-            if reading.time_ns <= before_ns:
-                kept.pop()
-        kept.append(reading)
-    return kept

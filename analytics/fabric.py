@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from analytics.announced import Announced
+from analytics.asked_names import AskedNames
 from analytics.detect import episode_stream
 from analytics.engine import Engine
 from analytics.layout import Ints
@@ -70,7 +71,9 @@ class Fabric:
     """Items of streams that the roster does not name yet."""
     settled_ns: int = 0
     newest_ns: int = 0
+    asked: AskedNames = field(default_factory=AskedNames)
     waiting: list[tuple[Events, Ints]] = field(default_factory=list)
+    """Rows, and of each the number of the names that it came under."""
     facts: list[tuple[int, Device | Link]] = field(default_factory=list)
     """Facts by the time from which they hold."""
     provisional: dict[str, Provisional] = field(default_factory=dict)
@@ -85,17 +88,17 @@ class Fabric:
             self.later_streams |= {stream for key in change.stream_keys() if (stream := input_stream(key))}
 
     def rows(self) -> tuple[Events, Ints]:
-        """The rows that wait, and the port of each."""
+        """The rows that wait, and the number of the names of each."""
         if not self.waiting:
             return np.zeros(0, EVENT), np.zeros(0, np.int64)
         return (
             np.concatenate([events for events, _ in self.waiting]),
-            np.concatenate([ports for _, ports in self.waiting]),
+            np.concatenate([numbers for _, numbers in self.waiting]),
         )
 
     def state(self) -> dict[str, Any]:
         """Plain structures and arrays for a snapshot."""
-        events, ports = self.rows()
+        events, numbers = self.rows()
         return {
             "fabric": self.engine.fabric,
             "engine": self.engine.state(),
@@ -108,7 +111,8 @@ class Fabric:
             "unannounced": [[list(key), [list(messages.encode(item)) for item in items]]
                             for key, items in self.unannounced.items()],
             "times": [self.settled_ns, self.newest_ns],
-            "waiting": [events.view(np.uint8), ports],
+            "asked": [list(pair) for pair in self.asked.pairs],
+            "waiting": [events.view(np.uint8), numbers],
             "facts": [[from_ns, *messages.encode(fact)] for from_ns, fact in self.facts],
             "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in self.provisional.values()],
             "changed": self.changed,
@@ -130,8 +134,10 @@ class Fabric:
             for key, items in state["unannounced"]
         }
         fabric.settled_ns, fabric.newest_ns = state["times"]
-        events, ports = state["waiting"]
-        fabric.waiting = [(events.view(EVENT), ports)] if len(ports) else []
+        for pair in state["asked"]:
+            fabric.asked.number(*pair)
+        events, numbers = state["waiting"]
+        fabric.waiting = [(events.view(EVENT), numbers)] if len(numbers) else []
         fabric.facts = [
             (from_ns, cast("Device | Link", messages.decode(*message))) for from_ns, *message in state["facts"]
         ]

@@ -94,5 +94,5 @@ def _told_by_receiver(told: Ints, start_ns: Ints, topology: Topology, announced:
     reports = np.zeros(len(told), np.bool_)
     for number in np.unique(device).tolist():
         here = device == number
-        reports[here] = announced.reporting(topology.devices[number], start_ns[here])
+        reports[here] = announced.reporting(topology.devices[number], start_ns[here], topology.names)
     return reports

@@ -1,6 +1,7 @@
 """The fabric as arrays: devices, ports, links, which egress an ingress can feed, which links are siblings.
 
-In: device and link facts. Out: `Topology`, whose indices only ever grow, so that state kept by index stays valid.
+In: device and link facts, whose names go through the resolver. Out: `Topology`, whose indices only ever grow, so that
+state kept by index stays valid.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from numba import njit
 
 from analytics.layout import Ints, Links
 from stream.facts import Device, Link
+from stream.identity import Resolver
+from stream.inventory import Inventory
 
 PRIORITIES = 8
 """A queue is port * 8 + priority."""
@@ -22,13 +25,19 @@ PRIORITIES = 8
 class Topology:
     """Interned names and the arrays that kernels read; call `rebuild` after facts, `extend` after names were added.
 
+    Indices are those of names; `place` gives the index of what a name means by the facts of the last rebuild.
+
     After a rebuild, with N devices and P ports (a sibling group is named by the least index of its ports):
     port_device, port_peer (-1 = no link), port_speed_mbps, port_delay_ns, port_group: int64 (P,);
     is_host: bool (N,); tier: int64 (N,), hops to the nearest host (hosts 0, -1 = no host can be reached);
     fan_start (N+1,), fan_ports: ports of each device that have a link; port_local (P,): place in that list;
     feasible_start (N,), feasible (sum of fan-out squared): may bytes that came in by i leave by j;
     group_start (P+1,), group_ports: ports of each sibling group; device_group (N,): group of the ports that face a
-    host (-1 = none); port_rank (P,): place of the port in the order of names.
+    host (-1 = none); port_rank (P,): place of the port in the order of names; unresolved: bool (P,): no fact knows the
+    name, or several things claim it.
+
+    And conflicting_ends: names that keep links from joining anything; moved_ports, moved_devices: indices whose names,
+    by the facts of the last rebuild, mean another one.
     """
 
     port_device: Ints
@@ -47,16 +56,23 @@ class Topology:
     group_start: Ints
     group_ports: Ints
     device_group: Ints
+    unresolved: npt.NDArray[np.bool_]
+    conflicting_ends: set[tuple[str, str]]
+    moved_ports: dict[int, int]
+    moved_devices: dict[int, int]
 
     def __init__(self) -> None:
         self.devices: list[str] = []
         self.ports: list[tuple[int, str]] = []
         self._device_index: dict[str, int] = {}
         self._port_index: dict[tuple[int, str], int] = {}
-        self._roles: dict[int, str] = {}
-        self._links: dict[int, tuple[int, int, int]] = {}
-        self._speeds: dict[int, int] = {}
+        self._inventory = Inventory()
         self.rebuild()
+
+    @property
+    def names(self) -> Resolver:
+        """What names mean."""
+        return self._inventory.names
 
     def device(self, name: str) -> int:
         """Index of a device, made if new."""
@@ -79,40 +95,32 @@ class Topology:
             self.ports.append(key)
         return index
 
-    def add(self, fact: Device | Link) -> None:
-        """Takes a device or link in; a later link replaces earlier links of the same ports."""
-        if isinstance(fact, Device):
-            self._roles[self.device(fact.device)] = fact.role
-            for port in fact.ports:
-                index = self.port(fact.device, port.port)
-                if port.speed_mbps:
-                    self._speeds[index] = port.speed_mbps
-            return
-        a, b = self.port(fact.a_device, fact.a_port), self.port(fact.b_device, fact.b_port)
-        for end in (a, b):
-            if end in self._links:
-                self._links.pop(self._links[end][0], None)
-        self._links[a] = (b, fact.speed_mbps, fact.delay_ns)
-        self._links[b] = (a, fact.speed_mbps, fact.delay_ns)
+    def place(self, device: str, port: str) -> int:
+        """Index of the port that a pair of names means, made if new."""
+        return self.port(*self.names.resolve(device, port)[:2])
+
+    def place_device(self, name: str) -> int:
+        """Index of the device that a name means, made if new."""
+        return self.device(self.names.device(name))
+
+    def add(self, fact: Device | Link, from_ns: int | None = None) -> None:
+        """Takes a device or link in, in the order from which they hold."""
+        self._inventory.add(fact, from_ns)
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
-        links = [[port, *link] for port, link in self._links.items()]
-        return [self.devices, [list(port) for port in self.ports], list(self._roles.items()), links,
-                list(self._speeds.items())]  # fmt: skip
+        return [self.devices, [list(port) for port in self.ports], self._inventory.state()]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Topology:
         """The topology of a `state()`."""
-        devices, ports, roles, links, speeds = state
+        devices, ports, inventory = state
         topology = cls()
         for name in devices:
             topology.device(name)
         for device, port in ports:
             topology.port(devices[device], port)
-        topology._roles = dict(roles)
-        topology._links = {port: (peer, speed, delay) for port, peer, speed, delay in links}
-        topology._speeds = dict(speeds)
+        topology._inventory = Inventory.of_state(inventory)
         topology.rebuild()
         return topology
 
@@ -121,18 +129,22 @@ class Topology:
         return len(self.port_device) == len(self.ports) and len(self.is_host) == len(self.devices)
 
     def rebuild(self) -> None:
-        """Makes the arrays anew from the names, roles and links known by now."""
+        """Makes the arrays anew from the names and facts known by now."""
+        hosts, cables = self._take_facts()
         port_count, device_count = len(self.ports), len(self.devices)
         self.port_device = np.array([device for device, _ in self.ports], np.int64)
         self.port_peer = np.full(port_count, -1, np.int64)
         self.port_speed_mbps = np.zeros(port_count, np.int64)
         self.port_delay_ns = np.zeros(port_count, np.int64)
-        for port, speed in self._speeds.items():
-            self.port_speed_mbps[port] = speed
-        for port, (peer, speed, delay) in self._links.items():
-            self.port_peer[port], self.port_delay_ns[port] = peer, delay
-            self.port_speed_mbps[port] = speed or self.port_speed_mbps[port]
-        self.is_host = np.array([self._roles.get(device) == "host" for device in range(device_count)], bool)
+        for name, speed in self._inventory.speeds_mbps().items():
+            self.port_speed_mbps[self.port(*name)] = speed
+        for a, b, speed, delay in cables:
+            self.port_peer[a], self.port_peer[b] = b, a
+            self.port_delay_ns[[a, b]] = delay
+            if speed:
+                self.port_speed_mbps[[a, b]] = speed
+        self.is_host = np.zeros(device_count, bool)
+        self.is_host[hosts] = True
         self.port_rank = self._port_ranks()
         self._fan_out(device_count)
         distance = self._distances(device_count)
@@ -160,6 +172,7 @@ class Topology:
         self.is_host = np.append(self.is_host, np.zeros(devices, bool))
         self.tier = np.append(self.tier, np.full(devices, -1))
         self.device_group = np.append(self.device_group, np.full(devices, -1))
+        self.unresolved = np.append(self.unresolved, self._unresolved(len(self.unresolved)))
         self.fan_start = np.append(self.fan_start, np.full(devices, self.fan_start[-1]))
         self.feasible_start = np.append(self.feasible_start, np.full(devices, self.feasible_start[-1]))
 
@@ -168,7 +181,7 @@ class Topology:
         twin = copy.copy(self)
         twin.devices, twin.ports = list(self.devices), list(self.ports)
         twin._device_index, twin._port_index = dict(self._device_index), dict(self._port_index)
-        twin._roles, twin._links, twin._speeds = dict(self._roles), dict(self._links), dict(self._speeds)
+        twin._inventory = self._inventory.copy()
         return twin
 
     def links(self) -> Links:
@@ -183,6 +196,33 @@ class Topology:
         """Device, port and priority of a queue."""
         device, port = self.ports[queue // PRIORITIES]
         return self.devices[device], port, queue % PRIORITIES
+
+    def _take_facts(self) -> tuple[list[int], list[tuple[int, int, int, int]]]:
+        """Interns all names that facts tell; returns the hosts, and the cables as (port, port, speed, delay)."""
+        inventory, names = self._inventory, self._inventory.names
+        hosts = [self.device(device) for device, role in inventory.roles().items() if role == "host"]
+        for device in names.devices():
+            self.device(device)
+            for port in names.ports(device):
+                self.port(device, port)
+        cables = [
+            (self.port(*cable.a[:2]), self.port(*cable.b[:2]), cable.speed_mbps, cable.delay_ns)
+            for cable in inventory.cables()
+        ]
+        self.conflicting_ends = inventory.conflicting_ends()
+        meant = [names.resolve(self.devices[device], port) for device, port in self.ports]
+        places = [self.port(*place[:2]) for place in meant]
+        self.moved_ports = {index: place for index, place in enumerate(places) if place != index}
+        places = [self.place_device(name) for name in self.devices]
+        self.moved_devices = {index: place for index, place in enumerate(places) if place != index}
+        self.unresolved = np.array([not place.known for place in meant], bool)
+        self.unresolved = np.append(self.unresolved, self._unresolved(len(meant)))
+        return hosts, cables
+
+    def _unresolved(self, first: int) -> npt.NDArray[np.bool_]:
+        names = self.names
+        ports = self.ports[first:]
+        return np.array([not names.resolve(self.devices[device], port).known for device, port in ports], bool)
 
     def _port_ranks(self) -> Ints:
         """Place of each port among all, ordered by device and port name: order that no arrival can change."""

@@ -5,11 +5,10 @@ A pure function of the engine's state at the moment of closing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from analytics import layout
 from analytics.announced import Announced
 from analytics.classes import UNCLASSIFIED, RootFacts, Sibling, classify
+from analytics.confidence import PPM, confidence_of, losses
 from analytics.engine import Closed, Engine
 from analytics.ledger import QueueTally, bounded_sum
 from analytics.topology import PRIORITIES
@@ -17,15 +16,10 @@ from stream import kinds
 from stream.cascade import Cascade, Contributor, Edge, PausedQueue, Root
 from stream.facts import Flow
 
-PPM = 1_000_000
 REPORT_PPM = 20_000
 """Roots below this share are left out: the resolution of what is known to be true about layout."""
-ACCEPT_PPM = 100_000
-"""A root of at least this share is asserted; the strongest one below it is what the margin is measured against."""
 VERDICT_PPM = 500_000
 """A cascade of lower confidence is a suspect set, not a verdict."""
-EVIDENCE_KINDS = 3
-"""Independent kinds of evidence (pause, queue, ECN, rate, host) that make a verdict complete."""
 LINK_PPM = 100_000
 """An egress that caused at least this share of a queue's stops is named as their cause."""
 MAX_LISTED = 1_000
@@ -35,14 +29,6 @@ HARMLESS_NS = 100_000
 WARNING_SHARE, CRITICAL_SHARE = 0.05, 0.20
 LIFE_MIN_NS = 1_000_000
 """Shorter cascades are held against this time: a few short stops in a millisecond hurt nobody."""
-
-
-@dataclass(frozen=True, slots=True)
-class Confidence:
-    """Confidence in ppm and what would raise it."""
-
-    ppm: int
-    missing: tuple[str, ...]
 
 
 def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int | str) -> Cascade:
@@ -55,9 +41,9 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     roots = [_root(engine, closed, root, ppm, MAX_LISTED // len(named)) for root, ppm in named.items()]
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
-    confidence = _confidence(engine, closed, announced, shares, pause_ns)
+    confidence = confidence_of(engine, closed, announced, shares, pause_ns)
     severity, reason = _severity(engine, closed, pause_ns)
-    lost = _lost(engine, closed)
+    lost = losses(engine, closed)
     return Cascade(
         id=closed.id,
         fabric=engine.fabric,
@@ -161,7 +147,7 @@ def _pcie(engine: Engine, closed: Closed, host: int) -> tuple[tuple[int, int, in
     """Per kind of PCIe measure, the least value in force during the cascade relative to its maximum."""
     worst: dict[int, tuple[int, int]] = {}
     in_force: dict[tuple[int, str], tuple[int, int]] = {}
-    readings = engine.pcie.get(host, [])
+    readings = engine.noted.pcie.get(host, [])
     for reading in readings:
         if reading.time_ns <= closed.start_ns:
             in_force[reading.kind, reading.port] = (reading.now, reading.at_most)
@@ -186,6 +172,7 @@ def _ingress_ports(closed: Closed, egress: int) -> int:
 
 
 def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributor, ...]:
+    names = engine.topology.names
     counted: dict[int, int] = {}
     for (of, flow, _), amount in closed.ledger.flow_bytes.items():
         if of == root:
@@ -206,8 +193,8 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
             Contributor(
                 flow=f"{number:016x}",
                 name=known.name if known else "",
-                src_device=known.src_device if known else "",
-                dst_device=known.dst_device if known else "",
+                src_device=names.device(known.src_device) if known else "",
+                dst_device=names.device(known.dst_device) if known else "",
                 bytes=amount,
                 share_ppm=amount * PPM // total if total else 0,
                 estimated=estimated,
@@ -218,12 +205,13 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
 
 def _passes(engine: Engine, flow: Flow, root: int) -> bool:
     """Whether the flow's known path leaves by the root egress, or ends at the root host."""
+    names = engine.topology.names
     if root & 3 == layout.ROOT_HOST:
-        return flow.dst_device == engine.topology.devices[root >> 2]
+        return names.device(flow.dst_device) == engine.topology.devices[root >> 2]
     if root & 3 != layout.ROOT_EGRESS:
         return False
-    device, port, _ = engine.topology.queue_name(root >> 2)
-    return any(hop.device == device and hop.out_port == port for hop in flow.path)
+    place = engine.topology.queue_name(root >> 2)[:2]
+    return any(names.resolve(hop.device, hop.out_port)[:2] == place for hop in flow.path)
 
 
 def _causes(closed: Closed) -> dict[int, list[int]]:
@@ -289,67 +277,6 @@ def _edges(engine: Engine, closed: Closed) -> list[Edge]:
     return sorted(edges, key=lambda edge: (-edge.share_ppm, edge.device, edge.ingress_port, edge.egress_port))
 
 
-def _confidence(
-    engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int], pause_ns: int
-) -> Confidence:
-    """Time * coverage * evidence * margin (docs/concepts.md), with losses and guessed ends taken off the time."""
-    topology = engine.topology
-    missing: list[str] = []
-    seen, covered, one_ended = 0, 0, set()
-    silent: set[str] = set()
-    for queue, tally in closed.ledger.queues.items():
-        told = topology.queue_name(queue)[0]
-        pauser = int(topology.port_device[tally.pauser]) if tally.pauser >= 0 else -1
-        reports = int(engine.devices[pauser, layout.D_REPORTS]) if pauser >= 0 else 0
-        is_host = pauser >= 0 and bool(topology.is_host[pauser])
-        seen |= 0 if is_host else reports
-        if is_host or reports:
-            covered += tally.pause_ns
-        elif pauser >= 0:
-            silent.add(topology.devices[pauser])
-        one_ended |= {
-            name
-            for name in (told, topology.devices[pauser] if pauser >= 0 else told)
-            if not announced.reports(name, closed.start_ns, closed.end_ns)
-        }
-    time = 0.9 if one_ended else 1.0
-    if one_ended:
-        missing.append(f"pauses as seen by {_some(one_ended)}")
-    pauses = sum(tally.pauses for tally in closed.ledger.queues.values())
-    lost = sum(_lost(engine, closed).values())
-    if lost:
-        time *= pauses / (pauses + lost)
-        missing.append(f"{lost} rows that were lost or ends that were guessed")
-    if silent:
-        missing.append(f"queue depth, ECN marks or bytes of {_some(silent)}")
-    switch_kinds = seen.bit_count()
-    host_roots = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
-    host_known = any(reading.time_ns <= closed.end_ns for host in host_roots for reading in engine.pcie.get(host, ()))
-    if host_roots and not host_known:
-        missing.append(f"PCIe state of {_some({topology.devices[host] for host in host_roots})}")
-    # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
-    kinds_seen = 1 + switch_kinds + int(host_known) if switch_kinds else 1
-    evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
-    # Blame of a switch whose queues nobody saw is not placed at any of them: no evidence covers it.
-    unplaced = sum(ppm for root, ppm in shares.items() if root & 3 == layout.ROOT_UNKNOWN)
-    coverage = min(1.0, covered / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
-    return Confidence(round(PPM * time * coverage * evidence * _margin(engine, shares)), tuple(missing))
-
-
-def _margin(engine: Engine, shares: dict[int, int]) -> float:
-    """1 - strongest rejected / weakest accepted root; egresses of one device to siblings count as one root."""
-    together: dict[tuple[str, int], int] = {}
-    for root, ppm in shares.items():
-        key = ("root", root)
-        if root & 3 == layout.ROOT_EGRESS:
-            key = ("group", int(engine.topology.port_group[(root >> 2) // PRIORITIES]))
-        if root != layout.ROOT_OTHER:
-            together[key] = together.get(key, 0) + ppm
-    accepted = [ppm for ppm in together.values() if ppm >= ACCEPT_PPM]
-    rejected = [ppm for ppm in together.values() if ppm < ACCEPT_PPM]
-    return 1.0 - max(rejected, default=0) / min(accepted) if accepted else 0.0
-
-
 def _severity(engine: Engine, closed: Closed, pause_ns: int) -> tuple[str, str]:
     """How much it cost: the largest share of the cascade's time that a queue was stopped, and so all flows in it."""
     if pause_ns < HARMLESS_NS:
@@ -366,24 +293,3 @@ def _severity(engine: Engine, closed: Closed, pause_ns: int) -> tuple[str, str]:
     if share >= CRITICAL_SHARE:
         return "critical", reason
     return ("warning" if share >= WARNING_SHARE else "info"), reason
-
-
-def _lost(engine: Engine, closed: Closed) -> dict[str, int]:
-    """Losses that touch the cascade's time: rows that sources or the way here lost, and ends that were guessed."""
-    near = [
-        count
-        for time_ns, _, count in engine.losses
-        if closed.start_ns - layout.GAP_NS <= time_ns <= closed.end_ns + layout.GAP_NS
-    ]
-    return {
-        "rows_lost": bounded_sum(count for count in near if count > 0),
-        "streams_joined_late": sum(count == kinds.UNKNOWN for count in near),
-        "ends_guessed": 0 if closed.still_open else sum(tally.guessed for tally in closed.ledger.queues.values()),
-    }
-
-
-def _some(names: set[str]) -> str:
-    """Up to four names for people."""
-    listed = sorted(names)
-    more = f" and {len(listed) - 4} more" if len(listed) > 4 else ""
-    return ", ".join(listed[:4]) + more

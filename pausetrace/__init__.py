@@ -11,18 +11,20 @@ so that `import pausetrace` costs nothing:
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from pausetrace.captures import read_capture
     from pausetrace.columns import Columns
     from pausetrace.subscription import cascades, subscribe
     from stream.cascade import Cascade
     from stream.errors import PausetraceError
 
-__all__ = ["Cascade", "Columns", "PausetraceError", "cascades", "subscribe"]
+__all__ = ["Cascade", "Columns", "PausetraceError", "cascades", "read_capture", "subscribe"]
 
 _HOME = {
     "Cascade": "stream.cascade",
     "Columns": "pausetrace.columns",
     "PausetraceError": "stream.errors",
     "cascades": "pausetrace.subscription",
+    "read_capture": "pausetrace.captures",
     "subscribe": "pausetrace.subscription",
 }
 

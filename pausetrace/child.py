@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,9 +43,11 @@ class ChildError(PausetraceError):
 
 
 class Child:
-    """`with Child(["detect", ...]) as child:` runs a verb for as long as the block."""
+    """`with Child(["detect", ...]) as child:` runs a verb for as long as the block, with these variables besides."""
 
-    def __init__(self, arguments: Sequence[str], files: Sequence[int] = ()) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str] | None = None, files: Sequence[int] = ()
+    ) -> None:
         """`files` are open files that the child gets under the same numbers."""
         self.verb = arguments[0]
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
@@ -54,7 +56,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self._said,
-            env=own_environment(),
+            env=own_environment() | dict(environment or {}),
             pass_fds=files,
             # Ctrl-C is for this process, which then ends the child.
             start_new_session=True,

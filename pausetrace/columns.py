@@ -21,8 +21,8 @@ Ints = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.str_]
 Mask = npt.NDArray[np.bool_]
 
-_KIND_NAMES = np.array([kinds.BY_CODE[code].name if code in kinds.BY_CODE else "" for code in range(256)])
-_SIDE_NAMES = np.array(kinds.SIDES)
+KIND_NAMES = np.array([kinds.BY_CODE[code].name if code in kinds.BY_CODE else "" for code in range(256)])
+SIDE_NAMES = np.array(kinds.SIDES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,9 +92,9 @@ class Columns:
             fabric=named([batch.stream.fabric for batch in batches]),
             device=named([batch.stream.device for batch in batches]),
             port=np.concatenate(ports or [np.array([], np.str_)]),
-            kind=_KIND_NAMES[events["kind"]],
+            kind=KIND_NAMES[events["kind"]],
             priority=events["priority"],
-            side=_SIDE_NAMES[events["side"]],
+            side=SIDE_NAMES[events["side"]],
             flow=events["flow"],
             value=events["value"],
             extra=events["extra"],

@@ -1,6 +1,7 @@
 """Configuration: flags > PAUSETRACE_* variables > a TOML file > defaults, checked and turned into frozen structs.
 
 In: what the command line gave, the environment and a file. Out: a `Loaded` with every setting's value and origin.
+A secret comes from a file of its own or from the environment: everybody may read a command line, and many a TOML file.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from typing import Annotated, Any, NamedTuple, get_args
 import msgspec
 
 from stream.errors import ConfigError
+from stream.masking import Scalar, is_secret, masked, masked_settings
 from stream.topics import DEFAULT_PREFIX
-
-Scalar = str | int | float | bool
 
 DEFAULT_FILE = "pausetrace.toml"
 FILE_VARIABLE = "PAUSETRACE_CONFIG"
@@ -28,11 +28,11 @@ OTHER_VARIABLES = (
 """Variables that are no settings: of the tests and of docker-compose.yml."""
 
 MAX_PORT = 65_535
-MASK = "********"
-_SECRET_KEY = re.compile(r"password|secret|token|credential|jaas|oauthbearer\.config|key\.pem", re.IGNORECASE)
-_URL_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
-_URL_QUERY_VALUE = re.compile(r"(?<=[?&])([^=&\s]+)=[^&\s]+")
-
+_IN_A_FILE = {
+    "password": "password", "sasl.password": "password",
+    "key_password": "key_password", "ssl.key.password": "key_password",
+}  # fmt: skip
+"""Secrets that have a setting of ours, and its name."""
 
 _Servers = Annotated[str, msgspec.Meta(min_length=1, description="a list like host:9092,other:9092")]
 _Prefix = Annotated[
@@ -44,14 +44,26 @@ _Prefix = Annotated[
 
 
 class KafkaConfig(msgspec.Struct, frozen=True):
-    """Where Kafka is and what Pausetrace calls its topics there.
+    """Where Kafka is, what Pausetrace calls its topics there, and where the secrets are that open it.
 
-    `librdkafka` holds any setting of that library; it is handed on untouched.
+    `librdkafka` holds any setting of that library; it is handed on untouched. The two passwords are librdkafka's
+    sasl.password and ssl.key.password; each may stand in a file instead.
     """
 
     bootstrap_servers: _Servers = "localhost:9092"
     prefix: _Prefix = DEFAULT_PREFIX
+    password: str = ""
+    password_file: str = ""
+    key_password: str = ""
+    key_password_file: str = ""
     librdkafka: dict[str, Scalar] = {}
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        values = ((key, getattr(self, key)) for key in self.__struct_fields__)
+        return [(k, masked_settings(v) if isinstance(v, dict) else masked(k, v)) for k, v in values]
+
+    def __repr__(self) -> str:
+        return f"KafkaConfig({', '.join(f'{key}={value!r}' for key, value in self.__rich_repr__())})"
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -71,6 +83,9 @@ class Setting(NamedTuple):
     def shown(self) -> Scalar:
         """The value without secrets."""
         return masked(self.key, self.value)
+
+    def __repr__(self) -> str:
+        return f"Setting(key={self.key!r}, value={self.shown!r}, origin={self.origin!r})"
 
 
 class Loaded(NamedTuple):
@@ -104,15 +119,20 @@ def load(
     return Loaded(_built(found), tuple(found.values()), path)
 
 
-def masked(key: str, value: Scalar) -> Scalar:
-    """The value as it may be shown: secrets, and credentials in URLs, replaced."""
-    if not isinstance(value, str):
-        return value
-    if _SECRET_KEY.search(key):
-        return MASK if value else value
-    if "://" in value:
-        return _URL_QUERY_VALUE.sub(rf"\1={MASK}", _URL_CREDENTIALS.sub(MASK, value))
-    return value
+def refuse_secret(key: str, value: Scalar, origin: str, where: str) -> None:
+    """Raises ConfigError for a secret that stands where others may read it; `key` is dotted, as in the file."""
+    if not is_secret(key, value):
+        return
+    name = key.removeprefix("kafka.").removeprefix("librdkafka.")
+    if name in _IN_A_FILE:
+        setting = _IN_A_FILE[name]
+        own = variable(f"kafka.{setting}")
+        instead = f"put it into a file and set kafka.{setting}_file to its path, or set the variable {own}"
+    elif name == "ssl.key.pem":
+        instead = "put the key into a file and set ssl.key.location to its path"
+    else:
+        instead = f"set the variable {variable(key)}"
+    raise ConfigError(f"{origin}: {name} is a secret, and {where}", instead)
 
 
 def variable(key: str) -> str:
@@ -176,7 +196,7 @@ def _checked(key: str, value: object, origin: str, from_text: bool) -> Setting:
     try:
         setting = Setting(key, msgspec.convert(value, wanted, strict=not from_text), origin)
     except msgspec.ValidationError:
-        shown = type(value).__name__ if _SECRET_KEY.search(key) else f"{value!r}"
+        shown = type(value).__name__ if is_secret(key) else f"{value!r}"
         raise ConfigError(
             f"{origin}: {key} is {shown}, not {_type_name(wanted)}", "`pausetrace config show` lists all settings"
         ) from None
@@ -270,7 +290,9 @@ def _from_file(path: Path) -> Iterator[Setting]:
     for keys, value in _leaves(data, ()):
         key = ".".join(keys)
         if value != {} or not _may_be_empty(key):
-            yield _checked(key, value, f"{path}:{_line(text, keys)}", False)
+            setting = _checked(key, value, f"{path}:{_line(text, keys)}", False)
+            refuse_secret(key, setting.value, setting.origin, "a configuration file is no place for it")
+            yield setting
 
 
 def _may_be_empty(key: str) -> bool:

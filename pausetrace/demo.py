@@ -9,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Protocol
 
 import msgspec
 
 from pausetrace.child import Child, own_command, own_environment
+from pausetrace.config import variable
 from pausetrace.importer import import_trace
 from pausetrace.reader import Reader
 from simulation.trace import read_trace
@@ -29,6 +30,7 @@ from stream.cascade import FINAL, Cascade
 from stream.embedded import EmbeddedBroker
 from stream.errors import EXIT_MISSING_DEPENDENCY, BrokerError, MissingDependencyError, PausetraceError
 from stream.kafka_settings import KafkaSettings
+from stream.masking import is_secret
 from stream.topic_admin import create_topics
 
 DEMO_TRACE = Path(__file__).with_name("demo_trace")
@@ -127,7 +129,7 @@ def run_demo(bootstrap: KafkaSettings | None, path: Path, seconds: float, show: 
     with _kafka(bootstrap, show) as settings:
         show.stage("starting detect and correlate, each a process of its own")
         with _workers(settings) as children:
-            fabric = f"demo-{secrets.token_hex(3)}"
+            fabric = f"demo-{token_hex(3)}"
             show.stage(f"publishing {_what(trace)} over {seconds:g} s as fabric {fabric}")
             with Reader(settings, ["cascade"], "latest") as reader, _Import(trace, settings, fabric, seconds) as source:
                 return _watch(reader, fabric, source, children, show)
@@ -136,10 +138,12 @@ def run_demo(bootstrap: KafkaSettings | None, path: Path, seconds: float, show: 
 @contextlib.contextmanager
 def _workers(settings: KafkaSettings) -> Iterator[list[Child]]:
     """Runs detect and correlate for as long as the block, ready to read."""
-    # It may hold passwords: everybody may read a command line, and a file on the disk would outlive a kill.
+    # A file on the disk would outlive a kill; everybody may read a command line: secrets go by the environment.
     # JSON's strings are TOML's.
+    secrets = {key: value for key, value in settings.librdkafka.items() if is_secret(key, value)}
+    environment = {variable(f"kafka.librdkafka.{key}"): value for key, value in secrets.items()}
     with os.fdopen(os.memfd_create("kafka.toml"), "w", encoding="utf-8") as file:
-        lines = (f"{json.dumps(key)} = {json.dumps(value)}" for key, value in settings.librdkafka.items())
+        lines = (f"{json.dumps(k)} = {json.dumps(v)}" for k, v in settings.librdkafka.items() if k not in secrets)
         file.write("\n".join(["[kafka.librdkafka]", *lines, ""]))
         file.flush()
         number = file.fileno()
@@ -147,10 +151,14 @@ def _workers(settings: KafkaSettings) -> Iterator[list[Child]]:
             "--config", f"/proc/self/fd/{number}", "--bootstrap-servers", settings.bootstrap_servers,
             "--prefix", settings.prefix,
         ]  # fmt: skip
-        with Child(["detect", *flags], [number]) as detect, Child(["correlate", *flags], [number]) as correlate:
+        with (
+            Child(["detect", *flags], environment, [number]) as detect,
+            Child(["correlate", *flags], environment, [number]) as correlate,
+        ):
             children = [detect, correlate]
             for child in children:
-                child.wait_until_said("reads from the earliest offset", READY_DEADLINE_S)
+                # At least or exactly: what a worker says when it begins to read.
+                child.wait_until_said(" once: ", READY_DEADLINE_S)
             yield children
 
 

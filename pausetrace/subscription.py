@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from pausetrace.columns import Columns
-from pausetrace.config import KafkaConfig, Scalar, load
+from pausetrace.config import KafkaConfig, load
+from pausetrace.kafka_access import settings_of
 from pausetrace.reader import Read, Reader, Start
 from stream.batch import Batch
 from stream.cascade import Cascade
 from stream.errors import ConfigError
 from stream.kafka_settings import KafkaSettings
+from stream.masking import Scalar
 from stream.topics import BY_NAME, PACKED
 
 
@@ -82,9 +84,3 @@ def _readings(settings: KafkaSettings, topic: str, start: Start, follow: bool) -
         while end is None or not reader.has_reached(end):
             if reads := reader.read():
                 yield reads
-
-
-def settings_of(kafka: KafkaConfig) -> KafkaSettings:
-    """The settings of the Kafka clients; librdkafka reads text, and its booleans are lower-case words."""
-    texts = {key: str(v).lower() if isinstance(v, bool) else str(v) for key, v in kafka.librdkafka.items()}
-    return KafkaSettings(kafka.bootstrap_servers, kafka.prefix, texts)

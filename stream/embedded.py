@@ -100,7 +100,7 @@ class EmbeddedBroker:
                 last = complaints.read().decode(errors="replace").strip().splitlines()[-1:]
                 raise BrokerError(
                     f"the embedded broker did not start within {START_DEADLINE_S:g} s: {' '.join(last) or 'no answer'}",
-                    "use a real Kafka instead: docker compose up -d --wait",
+                    "use a real Kafka instead: docker compose up -d --wait kafka",
                 )
         self.bootstrap_servers = json.loads(line)["bootstrap_servers"]
 

@@ -41,9 +41,21 @@ class BrokerError(PausetraceError):
     """Kafka cannot be reached, refused a call or did not answer before the deadline."""
 
 
+class UnreachableError(BrokerError):
+    """Kafka gave no answer by a deadline: a process that is at work tries again, one that just starts says so."""
+
+
 class WireError(PausetraceError):
     """A Kafka value does not decode; the value goes to the dead-letter topic and the stream goes on."""
 
 
 class TraceError(PausetraceError):
     """A trace folder is incomplete or a file in it is malformed; the message has file and line."""
+
+
+class TopologyError(PausetraceError):
+    """A file of devices and links is malformed; the message has the file and, of a table, the line."""
+
+
+class CaptureError(PausetraceError):
+    """A capture is damaged, unfinished or cannot be written; the message names the file or the offsets."""

@@ -30,9 +30,18 @@ from stream.ranges import (
 MAX_PORTS = 65_536
 MAX_ALIASES = 256
 MAX_HOPS = 256
+DEFAULT_DELAY_NS = 1000
+"""Of a cable whose length nobody tells: two hundred metres."""
+DSCPS = 64
+PRIORITIES = 8
 
 Aliases = Annotated[tuple[Name, ...], Meta(max_length=MAX_ALIASES)]
 TransportPort = Annotated[int, Meta(ge=0, le=65_535)]
+QueueNumber = Annotated[int, Meta(ge=0, le=255)]
+Priority = Annotated[int, Meta(ge=0, lt=PRIORITIES)]
+OfDscps = Annotated[tuple[Priority, ...], Meta(min_length=DSCPS, max_length=DSCPS)]
+OfPriorities = Annotated[tuple[Priority, ...], Meta(min_length=PRIORITIES, max_length=PRIORITIES)]
+Queues = Annotated[tuple[QueueNumber, ...], Meta(min_length=PRIORITIES, max_length=PRIORITIES)]
 
 
 class FactStream(msgspec.Struct, frozen=True):
@@ -44,16 +53,43 @@ class FactStream(msgspec.Struct, frozen=True):
     mark_ns: MarkNs
 
 
+class Peer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The far end of a port's cable, as the port's own device names it (LLDP)."""
+
+    device: Name
+    port: Name
+
+
 class Port(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A port of a device with the other names it is known by and its speed in Mb/s (0 = unknown)."""
+    """A port of a device with the other names it is known by and its speed in Mb/s (0 = unknown).
+
+    `aliases`: ifname, ifalias, MAC, RDMA device, PCI address. `lag`: the port of the same device (bond, Port-Channel)
+    that this one is a member of. `rail`: the rail of the fabric that it belongs to.
+    """
 
     port: Name
     speed_mbps: SpeedMbps = 0
     aliases: Aliases = ()
+    ips: Aliases = ()
+    lag: OptionalName = ""
+    rail: OptionalName = ""
+    peer: Peer | None = None
+
+
+class PriorityMaps(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a device sorts packets: DSCP -> priority -> traffic class -> queue and priority group, each by its index.
+
+    A map that nobody has read or configured is null; stream/priorities.py says what is then assumed.
+    """
+
+    dscp_to_priority: OfDscps | None = None
+    priority_to_traffic_class: OfPriorities | None = None
+    traffic_class_to_queue: Queues | None = None
+    traffic_class_to_priority_group: Queues | None = None
 
 
 class Device(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="fact", tag="device"):
-    """A switch or host of the fabric."""
+    """A switch or host of the fabric, as one source knows it; the source's next version of it replaces this one."""
 
     fabric: FabricName
     device: Name
@@ -62,6 +98,7 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="fact", 
     stream: FactStream
     ports: Annotated[tuple[Port, ...], Meta(max_length=MAX_PORTS)] = ()
     aliases: Aliases = ()
+    priorities: PriorityMaps | None = None
 
 
 class Link(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="fact", tag="link"):
@@ -75,7 +112,7 @@ class Link(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="fact", ta
     speed_mbps: SpeedMbps
     valid_from_ns: TimeNs
     stream: FactStream
-    delay_ns: PeriodNs = 1000
+    delay_ns: PeriodNs = DEFAULT_DELAY_NS
 
 
 class Hop(msgspec.Struct, frozen=True, omit_defaults=True):

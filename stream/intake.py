@@ -17,7 +17,8 @@ from stream.topics import BY_NAME
 class Intake:
     """Decodes for one worker; no message, whatever its bytes, stops it."""
 
-    def __init__(self, dead_letters: DeadLetters) -> None:
+    def __init__(self, dead_letters: DeadLetters | None) -> None:
+        """Without `dead_letters` what cannot be read is counted alone: another reader tells of it."""
         self.counters = {"tombstones": 0, "unreadable": 0}
         self._dead_letters = dead_letters
 
@@ -32,5 +33,6 @@ class Intake:
                 read.append((message, decode(message.topic, message.key, message.value)))
             except WireError as err:
                 self.counters["unreadable"] += 1
-                self._dead_letters.message(message, str(err))
+                if self._dead_letters is not None:
+                    self._dead_letters.message(message, str(err))
         return read

@@ -26,22 +26,28 @@ class QuietLog:
 
 
 class LastError:
-    """What a client takes for its `error_cb`: remembers the last error until the client works again."""
+    """What a client takes for its `error_cb`: remembers the last error until the client works again.
+
+    `mute` says that no broker can be used and none has said why.
+    """
 
     def __init__(self) -> None:
         self.text = ""
         self.fatal = ""
+        self.mute = False
 
     def __call__(self, error: KafkaError) -> None:
         # "All brokers are down" only follows the error that says why.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.text:
             self.text = error_text(error)
+            self.mute = error.code() == KafkaError._ALL_BROKERS_DOWN
         if error.fatal():
             self.fatal = error_text(error)
 
     def clear(self) -> None:
         """The client works again."""
         self.text = ""
+        self.mute = False
 
 
 def error_text(error: KafkaError) -> str:

@@ -13,12 +13,14 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from stream.errors import BrokerError, ConfigError
+from stream.errors import BrokerError, ConfigError, UnreachableError
 from stream.kafka_log import LastError, QuietLog, error_text
+from stream.masking import masked_settings
+from stream.refusals import denied, ends_at_once, not_let_in, wrong_kind_of_port
 from stream.topics import DEFAULT_PREFIX, full_name
 
 CONNECT_DEADLINE_S = 10.0
-START_A_BROKER = "check --bootstrap-servers, or start one: docker compose up -d --wait"
+START_A_BROKER = "check --bootstrap-servers, or start one: docker compose up -d --wait kafka"
 
 _EMBEDDED_CLUSTER_ID = "mockCluster"
 """librdkafka's mock cluster names itself so, with its address behind it."""
@@ -30,6 +32,13 @@ class KafkaSettings(msgspec.Struct, frozen=True):
     bootstrap_servers: str
     prefix: str = DEFAULT_PREFIX
     librdkafka: dict[str, str] = {}
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        shown = masked_settings(self.librdkafka)
+        return [("bootstrap_servers", self.bootstrap_servers), ("prefix", self.prefix), ("librdkafka", shown)]
+
+    def __repr__(self) -> str:
+        return f"KafkaSettings({', '.join(f'{key}={value!r}' for key, value in self.__rich_repr__())})"
 
 
 class BrokerInfo(msgspec.Struct, frozen=True):
@@ -107,6 +116,7 @@ def consumer_config(settings: KafkaSettings, broker: BrokerInfo, group: str | No
         "group.id": f"{settings.prefix}.{group or 'reader'}",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
         # Where retention has removed the next record: go on with the oldest that is left (the gap is counted).
         "auto.offset.reset": "earliest",
         "partition.assignment.strategy": "cooperative-sticky",
@@ -133,7 +143,11 @@ def admin_client(settings: KafkaSettings) -> AdminClient:
 
 def setting_error(err: KafkaException) -> ConfigError:
     """The error of a client that could not be made."""
-    return ConfigError(f"librdkafka does not take a setting: {error_text(err.args[0])}", "correct [kafka.librdkafka]")
+    text = error_text(err.args[0])
+    next_step = "correct [kafka.librdkafka]"
+    if "sasl.password must be set" in text:
+        next_step = "set sasl.username in [kafka.librdkafka], and kafka.password_file or PAUSETRACE_KAFKA_PASSWORD"
+    return ConfigError(f"librdkafka does not take a setting: {text}", next_step)
 
 
 def connect(settings: KafkaSettings, deadline_s: float = CONNECT_DEADLINE_S) -> BrokerInfo:
@@ -159,11 +173,14 @@ def look_through(
         except KafkaException as err:
             client.poll(0)
             error: KafkaError = err.args[0]
-            # Refused logins do not get better by waiting.
+            if refused := not_let_in(settings, last_error.text):
+                raise refused from err  # it does not get better by waiting
             hopeless = not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
             if hopeless or time.monotonic() >= end_s:
+                if last_error.mute or ends_at_once(last_error.text):
+                    raise wrong_kind_of_port(settings, deadline_s) from err
                 why = last_error.text or error_text(error)
-                raise BrokerError(
+                raise UnreachableError(
                     f"no Kafka broker answers at {settings.bootstrap_servers} within {deadline_s:g} s ({why})",
                     START_A_BROKER,
                 ) from err
@@ -183,12 +200,24 @@ def look_through(
 
 
 def require_topics(settings: KafkaSettings, view: ClusterView, names: Iterable[str]) -> None:
-    """Raises BrokerError that names the missing topics, if any of these bare names has none on Kafka."""
+    """Raises BrokerError that names the missing topics, if any of these bare names has none that we can see."""
     missing = [topic for name in names if (topic := full_name(settings.prefix, name)) not in view.partitions]
     if missing:
+        # Kafka leaves out of its list what we have no right to see; asked for by name, it says so.
+        if refused := _right_to_see(settings, missing[0]):
+            raise refused
         raise BrokerError(
             f"{settings.bootstrap_servers} has no topic {', '.join(missing)}", "make them: pausetrace topics create"
         )
+
+
+def _right_to_see(settings: KafkaSettings, topic: str) -> BrokerError | None:
+    try:
+        found = admin_client(settings).list_topics(topic, timeout=CONNECT_DEADLINE_S).topics.get(topic)
+    except KafkaException:
+        return None
+    error = found.error if found is not None else None
+    return denied(settings, error, "Describe", topic) if error is not None else None
 
 
 def _admin(settings: KafkaSettings, last_error: LastError) -> AdminClient:

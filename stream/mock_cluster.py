@@ -43,7 +43,7 @@ def _library() -> ctypes.CDLL:
         except AttributeError as err:
             raise MissingDependencyError(
                 f"this confluent-kafka's librdkafka has no {name}",
-                "install confluent-kafka from its wheel, or use a real Kafka: docker compose up -d --wait",
+                "install confluent-kafka from its wheel, or use a real Kafka: docker compose up -d --wait kafka",
             ) from err
         function.restype = result
         function.argtypes = arguments

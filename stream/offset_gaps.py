@@ -12,6 +12,7 @@ from stream.topics import BY_NAME
 TRUNCATED = "truncated by the embedded broker, which holds 5 MB or 100,000 record batches of a partition"
 RETENTION = "removed by retention before they were read"
 COMPACTED = "superseded by compaction"
+TRANSACTIONS = "taken by markers of transactions or aborted"
 
 
 class PartitionId(NamedTuple):
@@ -43,8 +44,8 @@ class OffsetGap(NamedTuple):
 class OffsetTracker:
     """Next expected offset of each partition.
 
-    Our producers write no transactions, whose markers take offsets too; once they do, a gap of one offset on a real
-    Kafka may be a marker. A compacted topic has natural gaps, and old messages of a real Kafka end by retention, so
+    On a real Kafka, the topics that steps write in transactions have natural gaps: markers take offsets, and what was
+    aborted is not shown. A compacted topic has natural gaps too, and old messages of a real Kafka end by retention, so
     the first offset of a partition says nothing there. On the embedded broker every missing offset was truncated.
     """
 
@@ -69,6 +70,11 @@ class OffsetTracker:
         """Offset after the last message seen, or where reading began; None if that is not known yet."""
         return self._next.get(partition)
 
+    def reached_end(self, partition: PartitionId, offset: int) -> None:
+        """The reader stands at the end of the partition: what lies before it that was not seen is no message."""
+        if offset > self._next.get(partition, -1):
+            self._next[partition] = offset
+
     def saw(self, partition: PartitionId, offset: int) -> OffsetGap | None:
         """Takes in a message's offset; returns the gap in front of it, if there is one."""
         expected = self._next.get(partition, offset)
@@ -79,6 +85,8 @@ class OffsetTracker:
             reason, loss = TRUNCATED, True
         elif BY_NAME[partition.topic].compacted:
             reason, loss = COMPACTED, False
+        elif BY_NAME[partition.topic].transactional:
+            reason, loss = TRANSACTIONS, False
         else:
             reason, loss = RETENTION, True
         return OffsetGap(partition.topic, partition.partition, expected, offset, reason, loss)

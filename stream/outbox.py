@@ -6,6 +6,7 @@ Not safe for several threads; callbacks run inside `poll`, `flush` and `close`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections import deque
@@ -26,6 +27,8 @@ from stream.kafka_settings import (
     setting_error,
 )
 from stream.messages import Encoded
+from stream.offset_gaps import PartitionId
+from stream.refusals import GRANT, denied, no_right_to_write
 from stream.sampled_log import SampledLog
 from stream.topics import full_name
 
@@ -88,6 +91,8 @@ class Outbox:
         self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._failures: dict[tuple[str, str], int] = {}
+        self.delivered_up_to: dict[PartitionId, int] = {}
+        """Offset after the last message that Kafka has, partition by partition."""
         self._sampled_log = SampledLog(_log)
         self._last_error = LastError()
         self._closed = False
@@ -129,7 +134,7 @@ class Outbox:
 
     def poll(self, wait_s: float = 0.0) -> None:
         """Serves delivery callbacks and hands over what was held."""
-        self._producer.poll(wait_s)
+        self._serve(self._producer.poll, wait_s)
         while self._held and self._hand_over(self._held[0].message, self._held[0].on_lost):
             self._unhold()
         oldest_s = self._monotonic_s() - self._hold_s
@@ -141,7 +146,7 @@ class Outbox:
         end_s = time.monotonic() + deadline_s
         while self.waiting:
             # flush() of librdkafka sends at once what lingers, and serves callbacks like poll().
-            self._producer.flush(_SLICE_S)
+            self._serve(self._producer.flush, _SLICE_S)
             self.poll()
             if self.waiting and (time.monotonic() >= end_s or self._last_error.fatal):
                 raise self._not_delivered(deadline_s)
@@ -165,7 +170,8 @@ class Outbox:
         while self._held:
             self._drop_oldest()
         self._producer.purge()
-        self._producer.flush(1.0)
+        with contextlib.suppress(BrokerError):  # that it has given up was told where it mattered
+            self._serve(self._producer.flush, 1.0)
         # Without a reference its connections end; older clients have no close().
         del self._producer
 
@@ -192,12 +198,34 @@ class Outbox:
             self._lose(message.topic, on_lost, DELIVERY_FAILED, error_text(err.args[0]))
         return True
 
-    def _delivered(self, topic: str, on_lost: OnLost, error: KafkaError | None, _message: Message[Any, Any]) -> None:
+    def _delivered(self, topic: str, on_lost: OnLost, error: KafkaError | None, message: Message[Any, Any]) -> None:
         if error is None:
             self.counters["delivered"] += 1
+            partition, offset = message.partition(), message.offset()
+            if partition is not None and offset is not None:
+                self.delivered_up_to[PartitionId(topic, partition)] = offset + 1
             self._last_error.clear()
         else:
-            self._lose(topic, on_lost, DELIVERY_FAILED, error_text(error))
+            refused = denied(self._settings, error, "Write", full_name(self._settings.prefix, topic))
+            self._lose(topic, on_lost, DELIVERY_FAILED, refused.message if refused else error_text(error))
+
+    def _serve(self, call: Callable[[float], object], wait_s: float) -> None:
+        """Serves callbacks; raises BrokerError where librdkafka has given up for good, which no callback is told."""
+        try:
+            call(wait_s)
+        except KafkaException as err:
+            raise self._given_up(err.args[0]) from err
+        except SystemError as err:
+            # A delivery's callback ran while the exception was on its way, which Python takes badly.
+            if not isinstance(err.__cause__, KafkaException):
+                raise
+            raise self._given_up(err.__cause__.args[0]) from err
+
+    def _given_up(self, error: KafkaError) -> BrokerError:
+        self._last_error(error)
+        if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+            return no_right_to_write(self._settings)
+        return BrokerError(f"the producer has given up: {error_text(error)}", "start the publisher again")
 
     def _unhold(self) -> _Held:
         held = self._held.popleft()
@@ -232,4 +260,6 @@ class Outbox:
 def _next_step(failures: dict[tuple[str, str], int]) -> str:
     if any("Unknown topic" in why for _, why in failures):
         return "make the topics: pausetrace topics create"
+    if any("has no right" in why for _, why in failures):
+        return GRANT
     return "check that the broker runs and can be reached"

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stream.cascade import Cascade
 from stream.errors import WireError
 from stream.kafka_settings import KafkaSettings
 from stream.messages import decode
+from stream.offset_gaps import PartitionId
 from stream.subscriber import Subscriber
 
-READ_DEADLINE_S = 60.0
+SILENCE_S = 60.0
 
 
-def read_cascades(settings: KafkaSettings) -> list[Cascade]:
-    """The last revision of every cascade on the topic, in the order in which these stand there.
+def read_cascades(settings: KafkaSettings, since: Mapping[PartitionId, int] | None = None) -> list[Cascade]:
+    """The last revision of every cascade on the topic, or of those since some offsets, in the order that they have.
 
-    Values that cannot be read are passed over: whoever subscribes to the topic hears of them. Raises BrokerError.
+    Values that cannot be read are passed over: whoever subscribes to the topic hears of them. Raises UnreachableError.
     """
     last: dict[tuple[str, str], Cascade] = {}
-    with Subscriber(settings, ["cascade"]) as reader:
-        for message in reader.read_up_to_now(READ_DEADLINE_S):
+    with Subscriber(settings, ["cascade"], starts=lambda _partitions: since or {}) as reader:
+        for message in reader.up_to_now(SILENCE_S):
             try:
                 item = decode(message.topic, message.key, message.value)
             except WireError:

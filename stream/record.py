@@ -5,6 +5,7 @@ In: nothing. Out: the dtype `EVENT`, an empty-row maker, and the C header that B
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,26 @@ def empty_events(count: int) -> Events:
     events = np.zeros(count, EVENT)
     events["priority"] = kinds.NO_PRIORITY
     return events
+
+
+# NumPy copies rows with fields one field at a time; as opaque bytes it is ten times as fast.
+_OPAQUE = np.dtype((np.void, RECORD_BYTES))
+
+
+def picked(events: Events, index: npt.NDArray[Any]) -> Events:
+    """A copy of the rows that an array of numbers or a mask chooses."""
+    rows = events.view(_OPAQUE)
+    return (rows[index] if index.dtype == bool else rows.take(index)).view(EVENT)
+
+
+def joined(parts: Sequence[Events]) -> Events:
+    """The rows of all parts, one after another."""
+    return np.concatenate([part.view(_OPAQUE) for part in parts]).view(EVENT) if parts else np.zeros(0, EVENT)
+
+
+def put(events: Events, index: npt.NDArray[np.int64], rows: Events) -> None:
+    """Writes rows to these places of `events`."""
+    events.view(_OPAQUE)[index] = rows.view(_OPAQUE)
 
 
 def c_header() -> str:

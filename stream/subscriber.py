@@ -1,19 +1,19 @@
 """Reads topics: all partitions of them, or a group's share, in batches that wait 50 ms at most.
 
-In: Kafka. Out: `Received` messages with their place, and every gap in the offsets; nothing is ever committed.
+In: Kafka. Out: `Received` messages with their place, and every gap in the offsets. It commits nothing by itself.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from stream.errors import BrokerError
+from stream.errors import BrokerError, UnreachableError
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import (
     CONNECT_DEADLINE_S,
@@ -25,6 +25,7 @@ from stream.kafka_settings import (
     setting_error,
 )
 from stream.offset_gaps import OffsetGap, OffsetTracker, PartitionId
+from stream.refusals import denied
 from stream.sampled_log import SampledLog
 from stream.topics import full_name
 from stream.watermarks import WatermarkQuery, Watermarks
@@ -33,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 WAIT_S = 0.05
 QUERY_DEADLINE_S = 10.0
+STABLE_DEADLINE_S = 30.0
+"""A transaction that its process left open holds its offsets back until the broker ends it: after its time, and after
+up to 10 s more, since so often does a broker look for such ones by default."""
 
 # What waiting does not mend: the reader stops with it. Everything else is retried by librdkafka, and counted.
 _HOPELESS = frozenset(
@@ -68,17 +72,24 @@ class Received(NamedTuple):
 
 
 PartitionsCallback = Callable[[list[PartitionId]], None]
+Starts = Callable[[list[PartitionId]], Mapping[PartitionId, int]]
+"""From partitions that are about to be read to the offsets to begin at; one that is left out begins at the earliest."""
 
 
 def _ignore(_partitions: list[PartitionId]) -> None:
     pass
 
 
+def _from_the_beginning(_partitions: list[PartitionId]) -> Mapping[PartitionId, int]:
+    return {}
+
+
 class Subscriber:
     """A reader of topics (bare names); raises BrokerError at once if no broker answers or a topic does not exist.
 
-    Without a group it reads all partitions. With one it shares them with the group's other members, always from the
-    earliest offset on: `on_assigned` and `on_revoked` are called inside `consume` when the share changes.
+    Without a group it reads all partitions, or those given. With one it shares them with the group's other members:
+    `starts`, `on_assigned` and `on_revoked` are called inside `consume` when the share changes. `instance` makes it a
+    static member of the group, whose share waits for it while it restarts.
     """
 
     def __init__(
@@ -87,7 +98,10 @@ class Subscriber:
         topics: Sequence[str],
         *,
         group: str | None = None,
+        instance: str = "",
+        partitions: Collection[int] | None = None,
         start: Literal["earliest", "latest"] = "earliest",
+        starts: Starts = _from_the_beginning,
         on_assigned: PartitionsCallback = _ignore,
         on_revoked: PartitionsCallback = _ignore,
         deadline_s: float = CONNECT_DEADLINE_S,
@@ -100,7 +114,9 @@ class Subscriber:
         self.counters: dict[str, int] = {
             "messages": 0, "gaps": 0, "missing_offsets": 0, "natural_gaps": 0, "kafka_errors": 0
         }  # fmt: skip
+        self._settings = settings
         self._prefix = f"{settings.prefix}."
+        self._starts = starts
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._gaps: list[OffsetGap] = []
@@ -110,6 +126,9 @@ class Subscriber:
         self._query = WatermarkQuery(settings)
         self._last_error = LastError()
         config = consumer_config(settings, view.broker, group)
+        if instance:
+            config["group.instance.id"] = instance
+        self._group = config["group.id"] if group is not None else None
         self._cooperative = "cooperative" in config["partition.assignment.strategy"]
         try:
             self._consumer = Consumer(config | {"error_cb": self._last_error})
@@ -117,12 +136,13 @@ class Subscriber:
             raise setting_error(err) from err
         look_through(self._consumer, settings, self._last_error, deadline_s)
         if group is None:
-            partitions = [
+            everything = [
                 PartitionId(name, number)
                 for name in topics
                 for number in range(view.partitions[full_name(settings.prefix, name)])
+                if partitions is None or number in partitions
             ]
-            self._assign(partitions, at_end=start == "latest")
+            self._assign(everything, at_end=start == "latest")
         else:
             self._consumer.subscribe(
                 [full_name(settings.prefix, name) for name in topics],
@@ -168,13 +188,13 @@ class Subscriber:
         return gaps
 
     def watermarks(self, deadline_s: float = QUERY_DEADLINE_S) -> Watermarks:
-        """First and end offset of every partition read, asked of the broker now; raises BrokerError at the deadline."""
+        """First and end offset of every partition read, as the broker has it now; raises UnreachableError."""
         try:
             return self._query.ask(self._assigned, deadline_s)
-        except BrokerError as err:
+        except UnreachableError as err:
             if not self.trouble:
                 raise
-            raise BrokerError(f"{err.message} ({self.trouble})", err.next_step) from err
+            raise UnreachableError(f"{err.message} ({self.trouble})", err.next_step) from err
 
     def has_read(self, marks: Watermarks) -> bool:
         """Whether everything up to these watermarks has been consumed, in the partitions read."""
@@ -186,18 +206,65 @@ class Subscriber:
         return True
 
     def read_up_to_now(self, deadline_s: float = QUERY_DEADLINE_S) -> list[Received]:
-        """Everything up to the end offsets of this moment; raises BrokerError if that does not come by the deadline."""
+        """Everything up to the end offsets of this moment; raises UnreachableError if that takes longer."""
         end_s = time.monotonic() + deadline_s
         marks = self.watermarks(deadline_s)
         received: list[Received] = []
         while not self.has_read(marks):
             received += self.consume()
             if time.monotonic() >= end_s:
-                raise BrokerError(
-                    f"{', '.join(sorted({p.topic for p in marks}))} not read to the end within {deadline_s:g} s"
-                    f"{': ' * bool(self.trouble)}{self.trouble}"
-                )
+                raise self._not_read(marks, deadline_s)
         return received
+
+    def up_to_now(self, silence_s: float) -> Iterator[Received]:
+        """The same one by one, for topics that may be long: raises UnreachableError if nothing comes for so long."""
+        marks = self.watermarks()
+        heard_s = time.monotonic()
+        while not self.has_read(marks):
+            received = self.consume()
+            yield from received
+            now_s = time.monotonic()
+            if received:
+                heard_s = now_s
+            elif now_s - heard_s >= silence_s:
+                raise self._not_read(marks, silence_s)
+
+    def committed(self, partitions: Sequence[PartitionId]) -> dict[PartitionId, int]:
+        """The group's committed offsets, once no transaction holds them back; raises UnreachableError."""
+        try:
+            found = self._consumer.committed([self._kafka_partition(p) for p in partitions], timeout=STABLE_DEADLINE_S)
+        except KafkaException as err:
+            raise UnreachableError(f"cannot read the committed offsets: {_reason(err)}") from err
+        if failed := next((place.error for place in found if place.error is not None), None):
+            raise UnreachableError(f"cannot read the committed offsets: {error_text(failed)}")
+        return {
+            PartitionId(place.topic.removeprefix(self._prefix), place.partition): place.offset
+            for place in found
+            if place.offset >= 0
+        }
+
+    def positions(self) -> dict[PartitionId, int]:
+        """Offset after the last message consumed, of every partition read of which that is known."""
+        return {p: offset for p in self._assigned if (offset := self._tracker.next_offset(p)) is not None}
+
+    def lag(self) -> dict[PartitionId, int]:
+        """Messages not read yet in each partition as of its last fetch, where that is known; asks nobody."""
+        lag = {}
+        for partition in self._assigned:
+            low, high = self._consumer.get_watermark_offsets(self._kafka_partition(partition), cached=True)
+            position = self._tracker.next_offset(partition)
+            if high >= 0:
+                lag[partition] = max(0, high - (max(low, 0) if position is None else position))
+        return lag
+
+    def kafka_positions(self) -> list[TopicPartition]:
+        """The same in the client's own terms, for a transaction."""
+        return [self._kafka_partition(partition, offset) for partition, offset in sorted(self.positions().items())]
+
+    def group_metadata(self) -> Any:
+        """Membership in the group as it is now, by which Kafka fences members of the past; None if there is none."""
+        metadata = self._consumer.consumer_group_metadata()
+        return metadata if self._consumer.memberid() else None
 
     def close(self) -> None:
         """Leaves the group, if there is one, and closes the connections."""
@@ -214,6 +281,13 @@ class Subscriber:
     def _take(self, message: Message[Any, Any]) -> Received | None:
         error = message.error()
         topic, number, offset = message.topic(), message.partition(), message.offset()
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            # Markers of transactions take offsets that no message has: only the end itself tells that it was reached.
+            assert topic is not None
+            assert number is not None
+            assert offset is not None
+            self._tracker.reached_end(PartitionId(topic.removeprefix(self._prefix), number), offset)
+            return None
         if error is not None:
             self._complain(error, f"{topic}[{number}]@{offset}" if topic else "Kafka")
             return None
@@ -230,11 +304,22 @@ class Subscriber:
         return Received(partition.topic, number, offset, timestamp_ms, message.key(), message.value())
 
     def _complain(self, error: KafkaError, place: str) -> None:
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED and self._group is None:
+            return  # librdkafka looks for the group's coordinator, whom who reads without a group does not need
+        resource = self._group or "" if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED else place.split("[")[0]
+        if refused := denied(self._settings, error, "Read", resource):
+            raise refused
         if error.fatal() or error.code() in _HOPELESS:
             raise BrokerError(f"{place}: {error_text(error)}", "look at it by: pausetrace topics list")
         self.counters["kafka_errors"] += 1
         self._last_error(error)
         _log.info("%s: %s", place, error_text(error))
+
+    def _not_read(self, marks: Watermarks, deadline_s: float) -> UnreachableError:
+        return UnreachableError(
+            f"{', '.join(sorted({p.topic for p in marks}))} not read to the end within {deadline_s:g} s"
+            f"{': ' * bool(self.trouble)}{self.trouble}"
+        )
 
     def _report(self, gap: OffsetGap) -> None:
         if gap.loss:
@@ -250,22 +335,23 @@ class Subscriber:
 
     def _assign(self, partitions: list[PartitionId], *, at_end: bool) -> None:
         self._assigned = set(partitions)
+        starts = self._starts(partitions)
         # The end is fixed here and now, so that what is published after this call is read for certain.
-        ends = {partition: high for partition, (_, high) in self.watermarks().items()} if at_end else {}
+        ends = {partition: high for partition, (_, high) in self.watermarks().items()} if at_end else starts
         for partition in partitions:
             self._tracker.begin(partition, ends.get(partition))
         self._consumer.assign([self._kafka_partition(p, ends.get(p, OFFSET_BEGINNING)) for p in partitions])
 
     def _assigned_by_group(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         taken = [PartitionId(p.topic.removeprefix(self._prefix), p.partition) for p in partitions]
-        # Whatever some program may have committed for this group: a step's state begins with the first row.
-        places = [self._kafka_partition(partition) for partition in taken]
+        starts = self._starts(taken)
+        places = [self._kafka_partition(partition, starts.get(partition, OFFSET_BEGINNING)) for partition in taken]
         if self._cooperative:
             consumer.incremental_assign(places)
         else:
             consumer.assign(places)
         for partition in taken:
-            self._tracker.begin(partition, None)
+            self._tracker.begin(partition, starts.get(partition))
         self._assigned.update(taken)
         self._on_assigned(taken)
 

@@ -6,7 +6,7 @@ The embedded broker made its topics when it started: there only the list works, 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
@@ -20,6 +20,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type
 from stream.errors import BrokerError
 from stream.kafka_log import error_text
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings, admin_client, look, require_topics
+from stream.refusals import GRANT, principal
 from stream.topics import BY_NAME, TOPICS, Topic, full_name
 
 ADMIN_DEADLINE_S = 30.0
@@ -64,6 +65,7 @@ def wanted_configs(topic: Topic) -> dict[str, str]:
     return {
         "cleanup.policy": "compact" if topic.compacted else "delete",
         "retention.ms": str(topic.retention_ms),
+        **dict(topic.configs),
     }
 
 
@@ -80,18 +82,21 @@ def list_topics(settings: KafkaSettings, deadline_s: float = CONNECT_DEADLINE_S)
 def create_topics(
     settings: KafkaSettings,
     *,
-    partitions: int | None = None,
+    partitions: int | Mapping[str, int] | None = None,
     replication: int = BROKER_DEFAULT,
+    for_ever: bool = False,
     deadline_s: float = ADMIN_DEADLINE_S,
 ) -> list[TopicCreation]:
     """Makes those topics of the table that Kafka does not have; `partitions` replaces the count where that is not one.
 
-    Raises BrokerError if a topic cannot be made, and on the embedded broker.
+    A mapping has the counts by topic. With `for_ever`, the new topics keep everything whatever the table says. Raises
+    BrokerError if a topic cannot be made, and on the embedded broker.
     """
     view = look(settings, min(deadline_s, CONNECT_DEADLINE_S))
     if view.broker.embedded:
         raise _embedded_refuses("create topics")
-    counts = {t.name: t.partitions if partitions is None or t.partitions == 1 else partitions for t in TOPICS}
+    given = partitions if isinstance(partitions, Mapping) else dict.fromkeys(BY_NAME, partitions)
+    counts = {t.name: t.partitions if t.partitions == 1 else given.get(t.name) or t.partitions for t in TOPICS}
     existing = [t.name for t in TOPICS if full_name(settings.prefix, t.name) in view.partitions]
     missing = [t for t in TOPICS if t.name not in existing]
     made: set[str] = set()
@@ -101,7 +106,7 @@ def create_topics(
                 full_name(settings.prefix, topic.name),
                 num_partitions=counts[topic.name],
                 replication_factor=replication,
-                config=wanted_configs(topic),
+                config=wanted_configs(topic) | ({"retention.ms": "-1"} if for_ever else {}),
             )
             for topic in missing
         ]
@@ -110,7 +115,10 @@ def create_topics(
         for topic in missing:
             full = full_name(settings.prefix, topic.name)
             # Made by another process in this moment: then it exists, and its settings are looked at like others'.
-            if _await(futures[full], f"topic {full} cannot be made", deadline_s, allow=KafkaError.TOPIC_ALREADY_EXISTS):
+            if _await(
+                settings, futures[full], f"topic {full} cannot be made", "Create", deadline_s,
+                allow=KafkaError.TOPIC_ALREADY_EXISTS,
+            ):  # fmt: skip
                 made.add(topic.name)
             else:
                 existing.append(topic.name)
@@ -141,8 +149,10 @@ def describe_topics(
     described = []
     for name, resource in resources.items():
         full = full_name(settings.prefix, name)
-        entries = _await(futures[resource], f"topic {full} cannot be described", deadline_s) or {}
-        configs = {key: str(entries[key].value) for key in SHOWN_CONFIGS if key in entries}
+        what = f"topic {full} cannot be described"
+        entries = _await(settings, futures[resource], what, "DescribeConfigs", deadline_s) or {}
+        shown = (*SHOWN_CONFIGS, *wanted_configs(BY_NAME[name]))
+        configs = {key: str(entries[key].value) for key in dict.fromkeys(shown) if key in entries}
         partitions = view.partitions[full]
         differences = _differences(BY_NAME[name], BY_NAME[name].partitions, partitions, configs)
         described.append(TopicDescription(name, full, partitions, view.replication.get(full, 0), configs, differences))
@@ -176,7 +186,14 @@ def _differences(topic: Topic, wanted_partitions: int, partitions: int, configs:
     return tuple(differences)
 
 
-def _await(future: Future[Any], what: str, deadline_s: float, allow: int | None = None) -> Any:
+def _await(
+    settings: KafkaSettings,
+    future: Future[Any],
+    what: str,
+    operation: str,
+    deadline_s: float,
+    allow: int | None = None,
+) -> Any:
     """The result of an admin call, True if that is nothing; None for the error allowed."""
     try:
         result = future.result(deadline_s)
@@ -184,6 +201,8 @@ def _await(future: Future[Any], what: str, deadline_s: float, allow: int | None 
         error: KafkaError = err.args[0]
         if allow is not None and error.code() == allow:
             return None
+        if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
+            raise BrokerError(f"{what}: {principal(settings)} has no right to {operation} it", GRANT) from err
         raise BrokerError(
             f"{what}: {error_text(error)}", "see the broker's log, or ask for the right to do it"
         ) from err
@@ -195,5 +214,5 @@ def _await(future: Future[Any], what: str, deadline_s: float, allow: int | None 
 def _embedded_refuses(what: str) -> BrokerError:
     return BrokerError(
         f"the embedded broker cannot {what}: it made its topics when it started",
-        "use a real Kafka: docker compose up -d --wait",
+        "use a real Kafka: docker compose up -d --wait kafka",
     )

@@ -18,7 +18,11 @@ _DAY_MS = 24 * _HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One row of the table; `encoding` is packed, json or binary; retention_ms -1 keeps for ever."""
+    """One row of the table; encoding is packed, json or binary; retention_ms -1 keeps for ever.
+
+    `transactional` topics are written by steps, in transactions where they work exactly once. `configs` are further
+    settings of Kafka's.
+    """
 
     name: str
     encoding: str
@@ -26,7 +30,17 @@ class Topic:
     retention_ms: int
     compacted: bool
     meaning: str
+    transactional: bool = False
+    configs: tuple[tuple[str, str], ...] = ()
 
+
+_SOON_COMPACTED = (
+    # Who takes over reads it to the end: every second's snapshots must not lie there until a gigabyte is full.
+    ("segment.bytes", str(16 << 20)),
+    ("max.compaction.lag.ms", "60000"),
+    ("min.cleanable.dirty.ratio", "0.1"),
+    ("delete.retention.ms", "3600000"),
+)
 
 # fmt: off
 TOPICS: tuple[Topic, ...] = (
@@ -37,15 +51,15 @@ TOPICS: tuple[Topic, ...] = (
     Topic("pcie", "packed", 4, _DAY_MS, False, "PCIe width, speed, errors and stalls of hosts"),
     Topic("kernel", "packed", 4, _DAY_MS, False, "kernel latency histograms and outliers"),
     Topic("host", "packed", 4, _DAY_MS, False, "RDMA, memory, CPU, GPU and job measures of hosts"),
-    Topic("episode", "packed", 4, 7 * _DAY_MS, False, "pause intervals and the evidence for correlate, by detect"),
+    Topic("episode", "packed", 4, 7 * _DAY_MS, False, "pause intervals and evidence for correlate, by detect", True),
     Topic("device", "json", 1, -1, True, "devices, their ports and other names"),
     Topic("link", "json", 1, -1, True, "links between ports"),
     Topic("flow", "json", 1, -1, True, "flows, their ends and paths"),
-    Topic("cascade", "json", 1, 30 * _DAY_MS, False, "congestion cascades, upserted by id"),
+    Topic("cascade", "json", 1, 30 * _DAY_MS, False, "congestion cascades, upserted by id", True),
     Topic("health", "json", 1, 7 * _DAY_MS, False, "health of Pausetrace itself, for people"),
-    Topic("control", "json", 1, -1, False, "the roster of streams"),
-    Topic("deadletter", "json", 1, 7 * _DAY_MS, False, "values that could not be read, with where they stood"),
-    Topic("state", "binary", 4, -1, True, "snapshots of steps"),
+    Topic("control", "json", 1, -1, False, "the roster of streams", True),
+    Topic("deadletter", "json", 1, 7 * _DAY_MS, False, "values that could not be read, with where they stood", True),
+    Topic("state", "binary", 4, -1, True, "snapshots of steps", True, _SOON_COMPACTED),
 )
 # fmt: on
 

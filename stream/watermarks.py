@@ -14,10 +14,11 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 # A public name of the package, which its type hints forget to export.
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from stream.errors import BrokerError
+from stream.errors import UnreachableError
 from stream.kafka_log import error_text
 from stream.kafka_settings import KafkaSettings, admin_client
 from stream.offset_gaps import PartitionId
+from stream.refusals import denied
 from stream.topics import full_name
 
 # The package gives these two no types.
@@ -44,7 +45,7 @@ class WatermarkQuery:
         self._client: AdminClient | None = None
 
     def ask(self, partitions: Collection[PartitionId], deadline_s: float) -> Watermarks:
-        """Watermarks of these partitions as they are now; raises BrokerError if they do not come by the deadline."""
+        """Watermarks of these partitions as they are now; raises UnreachableError at the deadline."""
         if not partitions:
             return {}
         if self._client is None:
@@ -58,6 +59,9 @@ class WatermarkQuery:
                 if (error.retriable() or error.code() in _PASSING) and time.monotonic() + _RETRY_S < end_s:
                     time.sleep(_RETRY_S)
                     continue
+                topics = ", ".join(sorted({full_name(self._settings.prefix, place.topic) for place in partitions}))
+                if refused := denied(self._settings, error, "Describe", topics):
+                    raise refused from err
                 raise _no_answer(partitions, deadline_s, f": {error_text(error)}") from err
             except FutureTimeoutError as err:
                 raise _no_answer(partitions, deadline_s, "") from err
@@ -77,8 +81,8 @@ class WatermarkQuery:
         }
 
 
-def _no_answer(partitions: Collection[PartitionId], deadline_s: float, why: str) -> BrokerError:
+def _no_answer(partitions: Collection[PartitionId], deadline_s: float, why: str) -> UnreachableError:
     topics = ", ".join(sorted({partition.topic for partition in partitions}))
-    return BrokerError(
+    return UnreachableError(
         f"no end offsets of {topics} within {deadline_s:.3g} s{why}", "check that the broker runs and can be reached"
     )

@@ -94,9 +94,18 @@ def encode(batch: Batch) -> bytes:
 
     Where rows of unknown kind were left out, rows of kind 0 stand for them, so that the others keep their numbers.
     """
-    stream, events, texts = batch.stream, batch.events, batch.texts
-    if events.dtype != EVENT:
+    if batch.events.dtype != EVENT:
         raise WireError("the rows are not of the record's dtype", "make them with stream.record.empty_events")
+    value = assemble(batch)
+    skipped = decode(batch.stream.topic, value, batch.key).skipped
+    if skipped != batch.skipped:
+        raise WireError(f"{skipped} rows of unknown kind, of which the batch counts {batch.skipped}")
+    return value
+
+
+def assemble(batch: Batch) -> bytes:
+    """The bytes of a batch whose rows a reader has checked already; `encode` without a look at what it wrote."""
+    stream, events, texts = batch.stream, batch.events, batch.texts
     if batch.positions is not None:
         events = np.zeros(len(batch.events) + batch.skipped, EVENT)
         events[batch.positions] = batch.events
@@ -113,11 +122,7 @@ def encode(batch: Batch) -> bytes:
         raise WireError(f"the names do not encode ({err})") from err
     padding = bytes(-len(packed) % 8)
     value = HEADER.pack(MAGIC, RECORD_BYTES, SCHEMA_VERSION, count, len(packed)) + packed + padding
-    value += events.tobytes()
-    skipped = decode(stream.topic, value, batch.key).skipped
-    if skipped != batch.skipped:
-        raise WireError(f"{skipped} rows of unknown kind, of which the batch counts {batch.skipped}")
-    return value
+    return value + events.tobytes()
 
 
 def decode(topic: str, value: bytes, key: bytes | None = None) -> Batch:

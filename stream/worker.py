@@ -1,7 +1,7 @@
 """Runs a step over Kafka: reads its topics and the roster, hands items over in order, publishes what comes out.
 
-At least once: nothing is committed, a restarted worker reads from the earliest offset again. What cannot be read or
-processed becomes a dead letter, and the stream goes on.
+How often a result counts is the outlet's matter: at least once, or exactly once. What cannot be read or processed
+becomes a dead letter, and the stream goes on.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol, runtime_checkable
 
 from stream.batch import Batch, StreamKey
 from stream.dead_letters import DeadLetters
-from stream.errors import BrokerError, WireError
+from stream.errors import BrokerError, UnreachableError, WireError
 from stream.facts import Device, Flow, Link, fact_stream
 from stream.intake import Intake
 from stream.isolation import CountingStep, IsolatedStep
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
-from stream.messages import Encoded, Item, encode
+from stream.messages import Item, encode
 from stream.offset_gaps import PartitionId
-from stream.outbox import FLUSH_DEADLINE_S, HOLD_S, Outbox
-from stream.roster import SourceUp
+from stream.outlets import AtLeastOnce, Outlet
+from stream.progress import Progress, Status
+from stream.roster import SourceDown, SourceUp
 from stream.sampled_log import SampledLog
 from stream.subscriber import WAIT_S, Received, Subscriber
 
@@ -37,6 +37,8 @@ MAX_MESSAGES = 500
 ROSTER_DEADLINE_S = 60.0
 _QUERY_S = 2.0
 SILENCE_S = 5.0
+STATUS_INTERVAL_S = 1.0
+"""Between two reports of the status: less than any scraper's interval."""
 
 
 @runtime_checkable
@@ -48,6 +50,10 @@ class Forgetful(Protocol):
         ...
 
 
+class _StoppedAmidTurn(Exception):  # noqa: N818 - no error
+    """The worker was told to stop while it waited for the roster: what it has read was not processed."""
+
+
 def to_stderr(sentence: str) -> None:
     """What a worker says to people."""
     print(sentence, file=sys.stderr, flush=True)
@@ -57,7 +63,7 @@ class Worker:
     """Runs `step` on `topics` (the control topic is always read as well) until `stop` is set.
 
     With a group, the topics' partitions are shared with the group's other workers, and streams of partitions that go
-    to another one are forgotten: it reads them from the start. Without, all partitions are read.
+    to another one are forgotten. Without, all partitions are read. `outlet` says where to begin and how outputs go out.
     """
 
     def __init__(
@@ -68,10 +74,13 @@ class Worker:
         name: str,
         topics: Sequence[str],
         group: str | None = None,
+        instance: str = "",
+        outlet: Outlet | None = None,
         stop: threading.Event | None = None,
         say: Callable[[str], None] = to_stderr,
         clock_ns: Callable[[], int] = time.time_ns,
         on_outputs: Callable[[Sequence[Item]], None] | None = None,
+        on_status: Callable[[Status], None] | None = None,
         deadline_s: float = CONNECT_DEADLINE_S,
         silence_s: float = SILENCE_S,
     ) -> None:
@@ -79,25 +88,35 @@ class Worker:
         self._name = name
         self._say = say
         self._on_outputs = on_outputs
+        self._on_status = on_status
+        self._status_told_s = -STATUS_INTERVAL_S
+        self._progress = Progress()
         self._guard = IsolatedStep(step)
         self._announced: set[StreamKey] = set()
-        self._streams_on: defaultdict[PartitionId, set[StreamKey]] = defaultdict(set)
+        self._shares = group is not None
+        self._place_of: dict[StreamKey, PartitionId] = {}
         self._counters = {"items": 0, "outputs": 0, "unsendable": 0, "poisoned": 0, "rebalances": 0}
         self._unsendable_log = SampledLog(_log)
         self._trouble_since_s: float | None = None
         self._trouble_told = False
         self._silence_s = silence_s
-        self._outbox = Outbox(settings, deadline_s=deadline_s)
-        self._dead_letters = DeadLetters(name, self._send, clock_ns)
+        self._outlet = outlet or AtLeastOnce(settings, deadline_s)
+        self._dead_letters = DeadLetters(name, self._outlet.send, clock_ns)
         self._intake = Intake(self._dead_letters)
-        self._control = Subscriber(settings, ["control"], deadline_s=deadline_s)
+        # A letter for every process that reads the roster again would be many letters; correlate writes one.
+        self._control_intake = self._intake if self._outlet.keeps_control else Intake(None)
+        self._intakes = {self._intake, self._control_intake}
+        self._control = Subscriber(settings, ["control"], starts=self._outlet.starts, deadline_s=deadline_s)
         self._data = Subscriber(
             settings,
             [topic for topic in topics if topic != "control"],
             group=group,
+            instance=instance,
+            starts=self._starts,
             on_revoked=self._revoked,
             deadline_s=deadline_s,
         )
+        self._outlet.serves(self._data)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -105,93 +124,106 @@ class Worker:
         data, control = self._data.counters, self._control.counters
         return {
             **self._counters,
-            **self._intake.counters,
+            **{name: sum(i.counters[name] for i in self._intakes) for name in self._intake.counters},
             "dead_letters": self._dead_letters.count,
             **{name: data[name] + control[name] for name in data},
-            **{f"outbox_{name}": count for name, count in self._outbox.counters.items()},
+            **{f"outbox_{name}": count for name, count in self._outlet.counters.items()},
             **{f"step_{name}": count for name, count in self._guard.step.counters.items()},
         }
 
-    def run(self, *, until_caught_up: bool = False, deadline_s: float | None = None) -> None:
-        """Works until `stop` is set or, if wanted, until everything published so far has been processed.
+    @property
+    def status(self) -> Status:
+        """Where the worker stands now; for the worker's own thread."""
+        lag = {**self._data.lag(), **self._control.lag()}
+        return Status(time.time(), self.counters, lag, self._progress.fabrics(self._guard.step))
+
+    def run(
+        self,
+        *,
+        until_caught_up: bool = False,
+        deadline_s: float | None = None,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Works until `stop` is set, `go_on` says no or, if wanted, what is published by now has been processed.
 
         Raises BrokerError if outputs cannot be delivered, or if the worker has not caught up by the deadline; without
         `until_caught_up` the deadline just ends it.
         """
-        self._say(
-            f"{self._name}: reads from the earliest offset; at least once: after a restart it reads everything again "
-            "and publishes the same results under the same identities"
-        )
+        self._say(f"{self._name}: {self._outlet.notice}")
         end_s = None if deadline_s is None else time.monotonic() + deadline_s
-        while not self.stop.is_set():
-            busy = self._turn()
+        while not self.stop.is_set() and go_on():
+            try:
+                busy = self._turn()
+            except _StoppedAmidTurn:
+                self._outlet.finish(amid_turn=True)
+                return
             if until_caught_up and not busy and self._caught_up():
                 break
             if end_s is not None and time.monotonic() >= end_s:
                 if until_caught_up:
                     raise BrokerError(f"{self._name} did not catch up within {deadline_s:g} s")
                 break
-        self._outbox.flush(FLUSH_DEADLINE_S)
-        self._raise_failure()
+        self._outlet.finish()
 
     def close(self) -> None:
         """Leaves the group and closes the connections."""
         self._data.close()
         self._control.close()
-        self._outbox.close()
+        self._outlet.close()
 
     def _turn(self) -> bool:
         """Reads, processes and publishes once; whether there was anything."""
         received = self._data.consume(MAX_MESSAGES, WAIT_S)
         self._mind_silence(bool(received))
         read = self._decode(received)
-        told = self._decode(self._control.consume(MAX_MESSAGES, 0))
+        told = self._control_intake.read(self._control.consume(MAX_MESSAGES, 0))
         self._learn(told)
         if not self._all_announced(read):
-            late = self._roster_up_to_now()
-            if late is None:
-                return True
-            told += late
+            told += self._roster_up_to_now()
         self._report_gaps()
         self._process(told + read)
-        self._outbox.poll()
-        self._raise_failure()
+        self._outlet.end_turn((self._data, self._control), self._place_of)
+        self._tell_status()
         return bool(received or told)
 
     def _decode(self, received: Sequence[Received]) -> list[tuple[Received, Item]]:
         read = self._intake.read(received)
+        if not self._shares:
+            return read
         for message, item in read:
             stream = _stream_of(item)
             if stream is not None:
-                self._streams_on[PartitionId(message.topic, message.partition)].add(stream)
+                self._place_of[stream] = PartitionId(message.topic, message.partition)
         return read
 
     def _learn(self, told: Sequence[tuple[Received, Item]]) -> None:
         for _, item in told:
             if isinstance(item, SourceUp):
                 self._announced.update(item.stream_keys())
+            elif isinstance(item, SourceDown):
+                self._announced.difference_update(item.stream_keys())
 
     def _all_announced(self, read: Sequence[tuple[Received, Item]]) -> bool:
         streams = {stream for _, item in read if (stream := _stream_of(item)) is not None}
         return {_announced_as(stream) for stream in streams} <= self._announced
 
-    def _roster_up_to_now(self) -> list[tuple[Received, Item]] | None:
-        """The roster as it stands: a source tells of a stream before its first row, so it is there. None if stopped."""
+    def _roster_up_to_now(self) -> list[tuple[Received, Item]]:
+        """The roster as it stands: a source tells of a stream before its first row, so it is there."""
         end_s = time.monotonic() + ROSTER_DEADLINE_S
         marks = None
         told: list[tuple[Received, Item]] = []
         while marks is None or not self._control.has_read(marks):
             if self.stop.is_set():
-                return None
+                raise _StoppedAmidTurn
             try:
                 marks = marks or self._control.watermarks(_QUERY_S)
-                told += self._decode(self._control.consume(MAX_MESSAGES))
-            except BrokerError:
+                told += self._control_intake.read(self._control.consume(MAX_MESSAGES))
+            except UnreachableError:
                 if time.monotonic() >= end_s:
                     raise
                 continue
             if time.monotonic() >= end_s and not self._control.has_read(marks):
-                raise BrokerError(f"{self._name} could not read the roster within {ROSTER_DEADLINE_S:g} s")
+                raise UnreachableError(f"{self._name} could not read the roster within {ROSTER_DEADLINE_S:g} s")
         self._learn(told)
         return told
 
@@ -201,6 +233,7 @@ class Worker:
         # A stream that was not announced by now never will be: the step counts it, and we do not ask again.
         self._announced.update(_announced_as(s) for _, item in read if (s := _stream_of(item)) is not None)
         self._counters["items"] += len(read)
+        self._progress.took(item for _, item in read)
         outputs, bad = self._guard.process([item for _, item in read])
         for position, error in bad:
             self._counters["poisoned"] += 1
@@ -213,17 +246,22 @@ class Worker:
                 self._counters["unsendable"] += 1
                 self._unsendable_log.warning("%s made a value that cannot be sent: %s", self._name, err)
                 continue
-            self._send(encoded)
+            self._outlet.publish(output, encoded)
             self._counters["outputs"] += 1
         if outputs and self._on_outputs is not None:
             self._on_outputs(outputs)
 
-    def _send(self, message: Encoded) -> None:
-        self._outbox.send_or_wait(message, HOLD_S)
+    def _tell_status(self) -> None:
+        now_s = time.monotonic()
+        if self._on_status is not None and now_s - self._status_told_s >= STATUS_INTERVAL_S:
+            self._status_told_s = now_s
+            self._on_status(self.status)
 
-    def _raise_failure(self) -> None:
-        if failure := self._outbox.take_failure():
-            raise failure
+    def _starts(self, partitions: list[PartitionId]) -> Mapping[PartitionId, int]:
+        starts = self._outlet.starts(partitions)
+        self._place_of.update(self._outlet.take_restored())
+        self._guard.checkpoint()
+        return starts
 
     def _report_gaps(self) -> None:
         for gap in self._data.take_gaps() + self._control.take_gaps():
@@ -232,9 +270,9 @@ class Worker:
 
     def _revoked(self, partitions: list[PartitionId]) -> None:
         self._counters["rebalances"] += 1
-        gone: set[StreamKey] = set()
-        for partition in partitions:
-            gone |= self._streams_on.pop(partition, set())
+        gone = {stream for stream, place in self._place_of.items() if place in set(partitions)}
+        for stream in gone:
+            del self._place_of[stream]
         if isinstance(self._guard.step, Forgetful):
             self._guard.step.forget(gone.__contains__)
             self._guard.checkpoint()
@@ -258,7 +296,7 @@ class Worker:
             # A connection may have ended and come back while no message had to come.
             try:
                 self._control.watermarks(_QUERY_S)
-            except BrokerError:
+            except UnreachableError:
                 self._say(f"{self._name}: waits for Kafka: {trouble}")
                 self._trouble_told = True
             else:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-pytest_plugins = ["tests.kafka_brokers"]
+pytest_plugins = ["tests.kafka_brokers", "tests.secure_kafka"]
 
 KAFKA_IMAGE = "apache/kafka:4.1.1"
+PROMETHEUS_IMAGE = "prom/prometheus:v2.42.0"
 DOCKER_DEADLINE_S = 30
 
 
@@ -37,13 +38,24 @@ def _docker_lacks() -> str | None:
     return "no Docker engine answers: install one (Debian: apt-get install docker.io), start it, and join its group"
 
 
-@functools.cache
-def _kafka_lacks() -> str | None:
+def _image_lacks(image: str) -> str | None:
     if lacks := _docker_lacks():
         return lacks
-    if _docker_answers("image", "inspect", KAFKA_IMAGE):
-        return None
-    return f"the Docker engine has no Kafka image: docker pull {KAFKA_IMAGE}"
+    return None if _docker_answers("image", "inspect", image) else f"the engine has no such image: docker pull {image}"
+
+
+@functools.cache
+def _kafka_lacks() -> str | None:
+    return _image_lacks(KAFKA_IMAGE)
+
+
+@functools.cache
+def _prometheus_lacks() -> str | None:
+    return _image_lacks(PROMETHEUS_IMAGE)
+
+
+def _kcat_lacks() -> str | None:
+    return None if shutil.which("kcat") else "no kcat on the PATH: apt-get install kcat"
 
 
 def _ebpf_lacks() -> str | None:
@@ -73,6 +85,8 @@ LACKS: dict[str, Callable[[], str | None]] = {
     "ebpf": _ebpf_lacks,
     "go": _go_lacks,
     "kafka": _kafka_lacks,
+    "kcat": _kcat_lacks,
+    "prometheus": _prometheus_lacks,
     "slow": _slow_lacks,
 }
 
@@ -81,6 +95,12 @@ LACKS: dict[str, Callable[[], str | None]] = {
 def kafka_image() -> str:
     """The image of the real Kafka that tests run against, the same as in docker-compose.yml."""
     return KAFKA_IMAGE
+
+
+@pytest.fixture(scope="session")
+def prometheus_image() -> str:
+    """The image of Prometheus that the alert rules run on, the same as in docker-compose.yml."""
+    return PROMETHEUS_IMAGE
 
 
 def pytest_configure(config: pytest.Config) -> None:

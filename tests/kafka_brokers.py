@@ -22,9 +22,10 @@ KAFKA_ENVIRONMENT = {
     "KAFKA_NODE_ID": "1",
     "KAFKA_PROCESS_ROLES": "broker,controller",
     "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
-    "KAFKA_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
-    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+    # A broker verifies transactions by a call to itself, which must not go by the port that only the host knows.
+    "KAFKA_LISTENERS": "PLAINTEXT://:9092,INTERNAL://localhost:29092,CONTROLLER://localhost:9093",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "INTERNAL",
     "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
     "KAFKA_LOG_DIRS": "/tmp/kafka-logs",
     "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
@@ -32,6 +33,9 @@ KAFKA_ENVIRONMENT = {
     "KAFKA_MIN_INSYNC_REPLICAS": "1",
     "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
     "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_NUM_PARTITIONS": "4",
+    # What a killed process left open is ended within a second of its time, not within ten.
+    "KAFKA_TRANSACTION_ABORT_TIMED_OUT_TRANSACTION_CLEANUP_INTERVAL_MS": "1000",
     "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
     "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
     "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
@@ -67,7 +71,7 @@ def real_kafka(kafka_image: str) -> Iterator[str]:
     container = DockerContainer(kafka_image)
     for name, value in KAFKA_ENVIRONMENT.items():
         container.with_env(name, value)
-    container.with_env("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://127.0.0.1:{port}")
+    container.with_env("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://127.0.0.1:{port},INTERNAL://localhost:29092")
     # Docker takes a pair of address and port; testcontainers' type hint knows the port alone.
     container.ports["9092/tcp"] = ("127.0.0.1", port)  # type: ignore[assignment]
     with container:

@@ -27,6 +27,8 @@ SKIPS_AT_COLLECTION = {
 NEEDS = {
     "docker": "*docker: no Docker engine answers: install one*start it*",
     "kafka": "*kafka: no Docker engine answers: install one*start it*",
+    "kcat": "*kcat: no kcat on the PATH: apt-get install kcat*",
+    "prometheus": "*prometheus: no Docker engine answers: install one*start it*",
     "go": "*go: no Go toolchain on the PATH: install Go*",
     "browser": "*browser: no chromium on the PATH: apt-get install chromium*",
     "slow": "*slow: PAUSETRACE_FAST=1 leaves slow tests out: unset it*",

@@ -5,16 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings
+from pausetrace.cli.options import add_kafka_options, add_verb, end_in_order, kafka_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
-
     from pausetrace.cli.options import Verbs
-
-ENDINGS = ("SIGTERM", "SIGHUP")
-"""Signals that end the demo as Ctrl-C does; a terminal that is closed sends the second."""
 
 
 def register(verbs: Verbs) -> None:
@@ -39,7 +34,6 @@ def register(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the demo and prints the final cascades."""
-    import signal
     from pathlib import Path
 
     from pausetrace.demo import DEMO_TRACE, run_demo, with_demo_prefix
@@ -53,22 +47,10 @@ def run(args: argparse.Namespace) -> int:
     settings = None
     if args.bootstrap_servers:
         settings = kafka_settings(args) if args.prefix else with_demo_prefix(kafka_settings(args))
-    for name in ENDINGS:
-        # nohup has the second one ignored.
-        if signal.getsignal(number := signal.Signals[name]) != signal.SIG_IGN:
-            signal.signal(number, _terminated)
+    # The broker and the child processes end before this one.
+    end_in_order()
     console = make_console(sys.stdout)
     with LiveShow(console) if console.is_terminal else PlainShow() as show:
         finals = run_demo(settings, Path(args.trace) if args.trace else DEMO_TRACE, args.seconds, show)
     print_report(finals, console, pictures=1)
     return 0
-
-
-def _terminated(number: int, _frame: FrameType | None) -> None:
-    import signal
-
-    # Unwinds everything, so that the broker and the child processes end before this one. A second signal, such as the
-    # shell's after the terminal's, must not interrupt that.
-    for name in ENDINGS:
-        signal.signal(signal.Signals[name], signal.SIG_IGN)
-    raise SystemExit(128 + number)

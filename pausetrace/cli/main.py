@@ -10,18 +10,24 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pausetrace.cli import config, demo, observe, schema, steps, topics, traces
-from pausetrace.cli.options import HelpFormatter
+from pausetrace.cli import capture, config, demo, inventory, observe, replay, schema, steps, topics, traces
+from pausetrace.cli.options import HelpFormatter, Parser
 from stream.errors import EXIT_INTERRUPTED, EXIT_USAGE, MissingDependencyError, PausetraceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-GROUPS = (demo, traces, observe, steps, topics, schema, config)
+GROUPS = (demo, traces, observe, inventory, steps, topics, capture, replay, schema, config)
 """One file a group of verbs; each has `register`."""
 
-EXTRAS = {"numba": "analytics", "llvmlite": "analytics", "grpc": "collectors", "pygnmi": "collectors"}
+EXTRAS = {
+    "numba": "analytics",
+    "llvmlite": "analytics",
+    "pyarrow": "analytics",
+    "grpc": "collectors",
+    "pygnmi": "collectors",
+}
 """Which extra of the distribution brings a package that not every installation has."""
 
 
@@ -40,7 +46,7 @@ class VersionAction(argparse.Action):
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line, without importing any room."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="pausetrace",
         description="Names who paused whom in a lossless AI fabric, where it began, why, and which flows suffered.",
         epilog="`pausetrace VERB --help` says more. Data goes to stdout, everything else to stderr.\n"

@@ -11,12 +11,54 @@ from collections.abc import Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
     from pausetrace.config import Loaded
     from stream.kafka_settings import KafkaSettings
 
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+    Verbs = argparse._SubParsersAction["Parser"]
 
 Run = Callable[[argparse.Namespace], int]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser; a group may have a verb that is meant where none is named, such as `capture DIR`."""
+
+    default_verb = ""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As ever, with the default verb put in."""
+        if self.default_verb and args and args[0] not in (*self._verbs(), "-h", "--help"):
+            args = [self.default_verb, *args]
+        return super().parse_known_args(args, namespace)
+
+    def _verbs(self) -> list[str]:
+        actions = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return [verb for action in actions for verb in action.choices]
+
+
+ENDINGS = ("SIGTERM", "SIGHUP")
+"""Signals that end a verb as Ctrl-C does; a terminal that is closed sends the second."""
+
+
+def end_in_order() -> None:
+    """For a verb that has something to put in order before it ends: a signal to end unwinds everything."""
+    import signal
+
+    for name in ENDINGS:
+        # nohup has the second one ignored.
+        if signal.getsignal(number := signal.Signals[name]) != signal.SIG_IGN:
+            signal.signal(number, _terminated)
+
+
+def _terminated(number: int, _frame: FrameType | None) -> None:
+    import signal
+
+    # A second signal, such as the shell's after the terminal's, must not interrupt what is being put in order.
+    for name in ENDINGS:
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -40,7 +82,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def add_verb(
     verbs: Verbs, name: str, summary: str, run: Run | None = None, description: str = "", epilog: str = ""
-) -> argparse.ArgumentParser:
+) -> Parser:
     """A verb whose work is `run`, or (None) a group of verbs."""
     parser = verbs.add_parser(
         name,
@@ -55,9 +97,10 @@ def add_verb(
     return parser
 
 
-def add_group(verbs: Verbs, name: str, summary: str, description: str = "") -> Verbs:
-    """A group of verbs, such as `topics`."""
+def add_group(verbs: Verbs, name: str, summary: str, description: str = "", default: str = "") -> Verbs:
+    """A group of verbs, such as `topics`; `default` is meant where the next word is none of them."""
     parser = add_verb(verbs, name, summary, None, description)
+    parser.default_verb = default
     return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
 
@@ -84,7 +127,7 @@ def add_output_option(parser: argparse.ArgumentParser, *formats: str) -> None:
 
 def load_config(args: argparse.Namespace) -> Loaded:
     """The configuration for a verb with Kafka options; raises ConfigError."""
-    from pausetrace.config import load
+    from pausetrace.config import load, refuse_secret
     from stream.errors import ConfigError
 
     flags = {"kafka.bootstrap_servers": args.bootstrap_servers, "kafka.prefix": args.prefix}
@@ -92,12 +135,13 @@ def load_config(args: argparse.Namespace) -> Loaded:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise ConfigError(f"-X {key}: not KEY=VALUE", "write it like -X security.protocol=SSL")
+        refuse_secret(f"kafka.librdkafka.{key}", value, f"flag -X {key}", "everybody here can read a command line")
         flags[f"kafka.librdkafka.{key}"] = value
     return load(flags, os.environ, args.config)
 
 
 def kafka_settings(args: argparse.Namespace) -> KafkaSettings:
     """Where Kafka is, for a verb with Kafka options; raises ConfigError."""
-    from pausetrace.subscription import settings_of
+    from pausetrace.kafka_access import settings_of
 
     return settings_of(load_config(args).config.kafka)

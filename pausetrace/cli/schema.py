@@ -11,14 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pausetrace.cli.options import Verbs
 
-SCHEMA_NAMES = ("cascade", "device", "link", "flow", "roster")
+SCHEMA_NAMES = ("cascade", "device", "link", "flow", "roster", "topology")
 
 
 def register(verbs: Verbs) -> None:
     """Adds the group."""
     group = add_group(verbs, "schema", "what every field on every topic means")
     add_verb(group, "c-header", "the record as a C header", run_c_header)
-    json_schema = add_verb(group, "json", "the JSON Schema of a JSON topic", run_json)
+    json_schema = add_verb(group, "json", "the JSON Schema of a JSON topic or file", run_json)
     json_schema.add_argument("name", metavar="NAME", choices=SCHEMA_NAMES, help=", ".join(SCHEMA_NAMES))
     add_verb(group, "docs", "the record, its kinds and the topics as a page of Markdown", run_docs)
 

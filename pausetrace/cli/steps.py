@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 
 from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings
@@ -10,13 +11,21 @@ from pausetrace.cli.options import add_kafka_options, add_verb, kafka_settings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Callable, Iterator, Mapping
 
     from pausetrace.cli.options import Verbs
+    from stream.exactly_once import Runner
+    from stream.kafka_settings import KafkaSettings
+    from stream.offset_gaps import PartitionId
+    from stream.progress import Status
     from stream.worker import Worker
 
-AT_LEAST_ONCE = (
-    "At least once for now: a restarted process reads again from the earliest offset and publishes the same results\n"
-    "under the same identities. SIGTERM or Ctrl-C ends it."
+    OnStatus = Callable[[Status | None], None] | None
+
+EXACTLY_ONCE = (
+    "Exactly once on a real Kafka: results, state and offsets are committed together, and a restarted process goes on\n"
+    "from there. On the embedded broker at least once: it reads again from the earliest offset and publishes the same\n"
+    "results under the same identities. SIGTERM or Ctrl-C ends it."
 )
 
 
@@ -26,17 +35,28 @@ def register(verbs: Verbs) -> None:
         verbs, "detect", "turn events into pause intervals (step 1, scales out)", run_detect,
         "Reads what sources publish and publishes pause intervals on the episode topic. Start several for more speed:\n"
         "they share the topics' partitions.",
-        AT_LEAST_ONCE,
+        EXACTLY_ONCE,
     )  # fmt: skip
     correlate = add_verb(
         verbs, "correlate", "join pause intervals to cascades (step 2, one a fabric)", run_correlate,
         "Reads pause intervals and facts and publishes cascades: numbered revisions at once, the final one when every\n"
         "stream has passed.",
-        AT_LEAST_ONCE,
+        EXACTLY_ONCE,
     )  # fmt: skip
     correlate.add_argument("--final-only", action="store_true", help="publish no provisional revisions")
     for parser in (detect, correlate):
         parser.add_argument("--no-follow", action="store_true", help="stop when everything there has been processed")
+        parser.add_argument(
+            "--instance", default="", metavar="NAME",
+            help="a name that this process alone has: after a restart it goes on at once instead of after 6 s",
+        )  # fmt: skip
+        parser.add_argument(
+            "--metrics-port", metavar="N", type=int, help="serve /metrics for a Prometheus on this port (0: any)"
+        )
+        parser.add_argument(
+            "--metrics-host", metavar="HOST", default="127.0.0.1",
+            help="and at this address, without any protection (default: 127.0.0.1; 0.0.0.0 is everywhere)",
+        )  # fmt: skip
         parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
         add_kafka_options(parser)
 
@@ -44,27 +64,78 @@ def register(verbs: Verbs) -> None:
 def run_detect(args: argparse.Namespace) -> int:
     """Works as detect."""
     from analytics.detect import Detect
+    from stream.kafka_settings import connect
     from stream.topics import RAW
     from stream.worker import Worker, stop_on_signals
 
     settings = kafka_settings(args)
-    with stop_on_signals() as stop:
-        return _work(args, Worker(settings, Detect(), name="detect", topics=RAW, group="detect", stop=stop), stop)
+    with stop_on_signals() as stop, _metrics(args) as tell:
+        if connect(settings).embedded:
+            worker = Worker(settings, Detect(), name="detect", topics=RAW, group="detect", stop=stop, on_status=tell)
+            return _work(args, worker, stop)
+        runner = _runner(args, settings, stop, tell)
+        return _run(args, runner, lambda: runner.detect(Detect, until_caught_up=args.no_follow), stop)
 
 
 def run_correlate(args: argparse.Namespace) -> int:
     """Works as correlate."""
     from analytics.correlate import Correlate
+    from stream.kafka_settings import connect
     from stream.published import read_cascades
     from stream.topics import FACTS
     from stream.worker import Worker, stop_on_signals
 
     settings = kafka_settings(args)
-    step = Correlate(provisional=not args.final_only)
-    step.recall(read_cascades(settings))
-    print("pausetrace: correlate: run one alone: a second one publishes everything again", file=sys.stderr)
-    with stop_on_signals() as stop:
-        return _work(args, Worker(settings, step, name="correlate", topics=("episode", *FACTS), stop=stop), stop)
+
+    def make() -> Correlate:
+        return Correlate(provisional=not args.final_only)
+
+    def recall(step: Correlate, since: Mapping[PartitionId, int]) -> None:
+        step.recall(read_cascades(settings, since))
+
+    with stop_on_signals() as stop, _metrics(args) as tell:
+        if connect(settings).embedded:
+            step = make()
+            recall(step, {})
+            print("pausetrace: correlate: run one alone: a second one publishes everything again", file=sys.stderr)
+            topics = ("episode", *FACTS)
+            worker = Worker(settings, step, name="correlate", topics=topics, stop=stop, on_status=tell)
+            return _work(args, worker, stop)
+        runner = _runner(args, settings, stop, tell)
+        return _run(args, runner, lambda: runner.correlate(make, recall, until_caught_up=args.no_follow), stop)
+
+
+def _runner(args: argparse.Namespace, settings: KafkaSettings, stop: threading.Event, tell: OnStatus) -> Runner:
+    from stream.exactly_once import Runner
+
+    return Runner(settings, instance=args.instance, stop=stop, on_status=tell)
+
+
+@contextlib.contextmanager
+def _metrics(args: argparse.Namespace) -> Iterator[OnStatus]:
+    """Serves /metrics for as long as the block, if that is wanted; the value takes the worker's status."""
+    if args.metrics_port is None:
+        yield None
+        return
+    from importlib.metadata import version
+
+    from stream.metrics import Exporter
+    from stream.metrics_server import MetricsServer
+
+    exporter = Exporter(args.verb, version("pausetrace"))
+    with MetricsServer(exporter, args.metrics_port, args.metrics_host) as server:
+        print(f"pausetrace: {args.verb}: metrics at {server.url}", file=sys.stderr, flush=True)
+        yield exporter.take
+
+
+def _run(args: argparse.Namespace, runner: Runner, work: Callable[[], None], stop: threading.Event) -> int:
+    if args.with_parent:
+        _stop_with_parent(stop)
+    try:
+        work()
+    finally:
+        _tell(args, runner.counters)
+    return 0
 
 
 def _work(args: argparse.Namespace, worker: Worker, stop: threading.Event) -> int:
@@ -74,9 +145,13 @@ def _work(args: argparse.Namespace, worker: Worker, stop: threading.Event) -> in
         worker.run(until_caught_up=args.no_follow)
     finally:
         worker.close()
-        told = ", ".join(f"{count:,} {name}" for name, count in worker.counters.items() if count)
-        print(f"pausetrace: {args.verb}: {told or 'nothing came'}", file=sys.stderr)
+        _tell(args, worker.counters)
     return 0
+
+
+def _tell(args: argparse.Namespace, counters: dict[str, int]) -> None:
+    told = ", ".join(f"{count:,} {name}" for name, count in counters.items() if count)
+    print(f"pausetrace: {args.verb}: {told or 'nothing came'}", file=sys.stderr)
 
 
 def _stop_with_parent(stop: threading.Event) -> None:

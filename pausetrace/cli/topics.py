@@ -1,4 +1,4 @@
-"""`pausetrace topics`: makes, lists and describes the topics of a fabric."""
+"""`pausetrace topics`: makes, lists and describes the topics of a fabric, and says who needs which rights on them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
     from pausetrace.cli.options import Verbs
 
+ROLES = ("probe", "collector", "detect", "correlate", "viewer", "capture", "replay", "admin")
+"""Those of stream/acls.py, which the help must not import."""
+
 
 def register(verbs: Verbs) -> None:
     """Adds the group."""
-    group = add_group(verbs, "topics", "make, list and describe the topics of a fabric")
+    group = add_group(verbs, "topics", "make, list, describe and guard the topics of a fabric")
     create = add_verb(
         group, "create", "make the topics that are missing", run_create,
         "Makes the topics that Kafka does not have, each with its partitions and retention. What exists is never\n"
@@ -34,6 +37,16 @@ def register(verbs: Verbs) -> None:
     describe.add_argument("topics", metavar="TOPIC", nargs="*", help="names of topics (default: all)")
     add_output_option(describe, "table", "json")
     add_kafka_options(describe)
+    acls = add_verb(
+        group, "acls", "print or make the rights that a role needs", run_acls,
+        "Prints the rights that a role needs, each as a command of Kafka's own kafka-acls.sh, and connects to\n"
+        "nothing; with --apply it makes them. docs/security.md has the table.",
+    )  # fmt: skip
+    acls.add_argument("--role", metavar="ROLE", required=True, choices=ROLES, help=", ".join(ROLES))
+    acls.add_argument("--principal", metavar="NAME", help="who gets them (default: User:ROLE)")
+    acls.add_argument("--apply", action="store_true", help="make them on Kafka, as an administrator of it")
+    add_output_option(acls, "lines", "json")
+    add_kafka_options(acls)
 
 
 def run_create(args: argparse.Namespace) -> int:
@@ -88,6 +101,28 @@ def run_describe(args: argparse.Namespace) -> int:
         for topic in described
     )
     _print_table(("topic", "partitions", "replicas", "settings", "differs"), rows)
+    return 0
+
+
+def run_acls(args: argparse.Namespace) -> int:
+    """Prints the ACLs of a role, and makes them if asked to."""
+    from stream.acls import acls_of, apply_acls
+    from stream.errors import ConfigError
+
+    settings = kafka_settings(args)
+    principal = args.principal or f"User:{args.role}"
+    kind, colon, name = principal.partition(":")
+    if not (kind and colon and name):
+        raise ConfigError(f"--principal {principal} has no type", f"write it like User:{principal}")
+    acls = acls_of(args.role, settings.prefix, principal)
+    if args.apply:
+        apply_acls(settings, acls)
+        print(f"pausetrace: {len(acls)} ACLs of {principal} are in force", file=sys.stderr)
+    if args.output == "json":
+        _print_json(acls)
+    else:
+        command = f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add"
+        sys.stdout.writelines(f"{command} {acl.line}\n" for acl in acls)
     return 0
 
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_group, add_kafka_options, add_output_option, add_verb, kafka_settings
+from pausetrace.cli import inventory
+from pausetrace.cli.options import (
+    add_group,
+    add_kafka_options,
+    add_output_option,
+    add_verb,
+    end_in_order,
+    kafka_settings,
+)
+from pausetrace.cli.row_options import add_row_options, chooses_rows, row_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pausetrace.analysis import Analysis
     from pausetrace.cli.options import Verbs
 
 WITHOUT_HELP = "evidence to withhold: flows, queues or both (flows,queues)"
@@ -17,13 +29,18 @@ WITHOUT_HELP = "evidence to withhold: flows, queues or both (flows,queues)"
 def register(verbs: Verbs) -> None:
     """Adds the verbs."""
     analyze = add_verb(
-        verbs, "analyze", "say what happened in a trace", run_analyze,
-        "Reads a trace folder (docs/trace-format.md) and says who paused whom, where it began and why. Needs no Kafka.",
+        verbs, "analyze", "say what happened in a trace or a capture", run_analyze,
+        "Reads a trace folder (docs/trace-format.md) or a capture (docs/capture.md) and says who paused whom, where\n"
+        "it began and why. Needs no Kafka.",
     )  # fmt: skip
     analyze.add_argument("path", metavar="PATH", help="the folder")
     add_output_option(analyze, "table", "json", "jsonl")
     analyze.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     analyze.add_argument("--all", action="store_true", help="draw harmless cascades too")
+    analyze.add_argument(
+        "--workers", metavar="N", type=int, default=1, help="spread a capture over so many processes (default: 1)"
+    )
+    add_row_options(analyze)
     evaluate = add_verb(
         verbs, "evaluate", "score the analysis against traces of known truth", run_evaluate,
         "Analyzes traces whose truth is known (docs/evaluation.md) and scores what was said.",
@@ -31,7 +48,7 @@ def register(verbs: Verbs) -> None:
     evaluate.add_argument("paths", metavar="DIR", nargs="+", help="a trace folder with truth.json, or a folder of such")
     add_output_option(evaluate, "table", "json")
     evaluate.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
-    group = add_group(verbs, "import", "publish what a trace holds")
+    group = add_group(verbs, "import", "publish what a trace or a topology file holds")
     csv = add_verb(
         group, "csv", "publish a trace folder to Kafka", run_import_csv,
         "Publishes a trace folder (docs/trace-format.md) as the probes and collectors of its fabric would have.",
@@ -43,17 +60,23 @@ def register(verbs: Verbs) -> None:
     )  # fmt: skip
     csv.add_argument("--fabric", metavar="NAME", help="the fabric's name (default: the folder's)")
     csv.add_argument("--pace", metavar="SECONDS", type=float, default=0.0, help="spread it over so many seconds")
+    csv.add_argument("--every", metavar="SECONDS", type=float, help="publish it again and again, so often")
     csv.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     add_kafka_options(csv)
+    inventory.register_import(group)
 
 
 def run_analyze(args: argparse.Namespace) -> int:
     """Analyzes one folder."""
     from pathlib import Path
 
-    from pausetrace.analysis import analyze_trace
+    from stream.capture_manifest import JOURNAL, MANIFEST
 
-    analysis = analyze_trace(Path(args.path), _without(args.without))
+    path = Path(args.path)
+    if (path / MANIFEST).exists() or (path / JOURNAL).exists():
+        analysis = _analyze_capture(args, path)
+    else:
+        analysis = _analyze_trace(args, path)
     for note in analysis.notes:
         print(f"pausetrace: note: {note}", file=sys.stderr)
     if args.output == "table":
@@ -74,6 +97,31 @@ def run_analyze(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(f"[{','.join(values)}]\n")
     return 0
+
+
+def _analyze_trace(args: argparse.Namespace, path: Path) -> Analysis:
+    from pausetrace.analysis import analyze_trace
+    from stream.errors import ConfigError
+
+    if args.workers != 1 or chooses_rows(args):
+        raise ConfigError(
+            f"{path} is no capture, whose rows could be chosen or spread over processes",
+            "turn it into one: pausetrace capture import",
+        )
+    return analyze_trace(path, _without(args.without))
+
+
+def _analyze_capture(args: argparse.Namespace, path: Path) -> Analysis:
+    from pausetrace.analysis import Analysis
+    from pausetrace.capture_analysis import analyze_capture
+    from pausetrace.progress import Bar
+    from stream.errors import ConfigError
+
+    if args.without:
+        raise ConfigError("--without is for traces", "choose a capture's rows by --kind, or leave a topic out")
+    with Bar("analyzing", "messages") as bar:
+        analysis = analyze_capture(path, row_filter(args), workers=args.workers, progress=bar.update)
+    return Analysis((*analysis.cascades, *analysis.unfinished), analysis.notes, has_pauses=True)
 
 
 def run_evaluate(args: argparse.Namespace) -> int:
@@ -104,40 +152,53 @@ def run_evaluate(args: argparse.Namespace) -> int:
 
 
 def run_import_csv(args: argparse.Namespace) -> int:
-    """Publishes one folder."""
+    """Publishes one folder, once or again and again."""
     import time
     from pathlib import Path
 
     from pausetrace.importer import import_trace
-    from pausetrace.units import parse_time
     from simulation.trace import read_trace
     from stream.errors import ConfigError
 
     if not 0 <= args.pace < float("inf"):
         raise ConfigError(f"--pace {args.pace:g} is no number of seconds", "leave it out to publish at full speed")
+    if args.every is not None and (args.time != "now" or not 1 <= args.every < float("inf")):
+        raise ConfigError(
+            f"--every {args.every:g} --time {args.time} does not go", "give --every a second or more, and no --time"
+        )
     fabric = _fabric(args.fabric)
     settings = kafka_settings(args)
     trace = read_trace(Path(args.path), _without(args.without))
     for note in trace.notes:
         print(f"pausetrace: note: {note}", file=sys.stderr)
-    if args.time == "now":
-        start_ns = time.time_ns()
-    elif args.time == "keep":
-        start_ns = 0
-    else:
-        try:
-            start_ns = parse_time(args.time)
-        except ValueError as err:
-            raise ConfigError(
-                f"--time {args.time}: {err}", "give now, keep or a time like 2026-11-30T22:10:00Z"
-            ) from err
-    done = import_trace(trace, settings, fabric or trace.name, start_ns, args.pace)
-    print(
-        f"pausetrace: published {done.rows:,} rows and {done.facts:,} facts of {done.streams:,} streams, "
-        f"fabric {done.fabric}, epoch {done.epoch}",
-        file=sys.stderr,
-    )
-    return 0
+    # However it ends, the roster is told that its streams have.
+    end_in_order()
+    start_ns = start_time(args.time)
+    while True:
+        begun_s = time.monotonic()
+        from_ns = time.time_ns() if start_ns is None else start_ns
+        done = import_trace(trace, settings, fabric or trace.name, from_ns, args.pace)
+        print(
+            f"pausetrace: published {done.rows:,} rows and {done.facts:,} facts of {done.streams:,} streams, "
+            f"fabric {done.fabric}, epoch {done.epoch}",
+            file=sys.stderr,
+        )
+        if args.every is None:
+            return 0
+        time.sleep(max(0.0, begun_s + args.every - time.monotonic()))
+
+
+def start_time(text: str) -> int | None:
+    """The time of --time in ns, None for now; raises ConfigError."""
+    from pausetrace.units import parse_time
+    from stream.errors import ConfigError
+
+    if text in ("now", "keep"):
+        return None if text == "now" else 0
+    try:
+        return parse_time(text)
+    except ValueError as err:
+        raise ConfigError(f"--time {text}: {err}", "give now, keep or a time like 2026-11-30T22:10:00Z") from err
 
 
 def _without(text: str | None) -> frozenset[str]:

@@ -15,6 +15,8 @@ import pytest
 
 from pausetrace.cli.main import build_parser, main
 from pausetrace.cli.observe import EVENT_TOPICS, JSON_TOPICS
+from pausetrace.cli.topics import ROLES as OFFERED_ROLES
+from stream.acls import ROLES
 from stream.embedded import EmbeddedBroker
 from stream.topics import TOPICS
 from tests.pausetrace.golden import assert_golden
@@ -114,7 +116,17 @@ WRONG = {
     "nothing to show": (["observe", "pfc", "--limit", "0"], 2, "give a number from 1"),
     "no time": (["import", "csv", TRACE, "--time", "yesterday"], 2, "give now, keep or a time like"),
     "a pace that is none": (["import", "csv", TRACE, "--pace", "-1"], 2, "publish at full speed"),
+    "a trace of the past again and again": (
+        ["import", "csv", TRACE, "--time", "keep", "--every", "60"],
+        2,
+        "give --every a second or more, and no --time",
+    ),
     "no partitions": (["topics", "create", "--partitions", "0"], 2, "is not a number from 1"),
+    "a principal without a type": (
+        ["topics", "acls", "--role", "viewer", "--principal", "ann"],
+        2,
+        "write it like User:ann",
+    ),
     "an endless demo": (["demo", "--seconds", "inf"], 2, "from 1 to 3600"),
     "an unknown setting of librdkafka": (
         ["topics", "list", "-X", "no.such=1"],
@@ -222,22 +234,40 @@ def test_a_stdout_that_was_closed_is_told_in_one_line() -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_with_status_130_and_no_traceback(embedded_broker: EmbeddedBroker) -> None:
+@pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_import_that_is_stopped_tells_the_roster_and_has_no_traceback(
+    ending: signal.Signals, status: int, embedded_broker: EmbeddedBroker
+) -> None:
     process = subprocess.Popen(
         [*COMMAND, "import", "csv", TRACE, "--pace", "60", "--bootstrap-servers", embedded_broker.bootstrap_servers],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     watch = [*COMMAND, "observe", "pcie", "--from", "earliest", "--limit", "1", "--bootstrap-servers"]
     subprocess.run([*watch, embedded_broker.bootstrap_servers], stdout=subprocess.DEVNULL, check=True, timeout=60)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(ending)
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, out, err) == (130, "", "")
+    assert (process.returncode, out, err) == (status, "", "")
     told = subprocess.run(
         [*COMMAND, "observe", "control", "--from", "earliest", "--no-follow", "--bootstrap-servers",
          embedded_broker.bootstrap_servers],
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert json.loads(told.stdout.splitlines()[-1])["reason"] == "interrupted"
+
+
+def test_a_trace_is_published_again_and_again(embedded_broker: EmbeddedBroker) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "import", "csv", TRACE, "--every", "1", "--bootstrap-servers", embedded_broker.bootstrap_servers],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    first, second = process.stderr.readline(), process.stderr.readline()
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert first.startswith("pausetrace: published 1,696 rows")
+    # Each time is a life of its own, which no reader takes for rows read again.
+    assert first.partition("epoch")[2] != second.partition("epoch")[2] != ""
 
 
 def test_config_show_tells_origins_and_no_secret(
@@ -252,6 +282,34 @@ def test_config_show_tells_origins_and_no_secret(
     out = capsys.readouterr().out
     assert "hush" not in out
     assert "variable PAUSETRACE_KAFKA_LIBRDKAFKA_SASL_PASSWORD" in out
+
+
+@pytest.mark.parametrize("key", ["sasl.password", "ssl.key.password", "ssl.key.pem"])
+def test_a_secret_on_the_command_line_is_refused_with_its_place(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topics", "list", "-X", f"{key}=hush"]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"pausetrace: error: flag -X {key}: {key} is a secret, and everybody here can read a command")
+    assert "put" in err
+    assert "hush" not in out + err
+
+
+def test_the_rights_of_a_role_are_printed_without_a_connection(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topics", "acls", "--role", "viewer", "--prefix", "lab", *NOWHERE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == (
+        "kafka-acls.sh --bootstrap-server 127.0.0.1:1 --add --allow-principal User:viewer --operation Read "
+        "--topic lab.pfc --resource-pattern-type literal"
+    )
+    assert main(["topics", "acls", "--role", "viewer", "--principal", "User:ann", "-o", "json", *NOWHERE]) == 0
+    acls = json.loads(capsys.readouterr().out)
+    assert len(acls) == len(lines)
+    assert acls[0] == {
+        "principal": "User:ann", "operation": "Read", "resource": "topic", "name": "fabric.pfc", "pattern": "literal"
+    }  # fmt: skip
+
+
+def test_the_help_names_the_roles_that_there_are() -> None:
+    assert tuple(ROLES) == OFFERED_ROLES
 
 
 def test_analyze_names_the_host_and_gives_json_exactly_as_published(capsys: pytest.CaptureFixture[str]) -> None:

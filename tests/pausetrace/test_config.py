@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pausetrace.config import MASK, load, masked
+from pausetrace.config import load
 from stream.errors import ConfigError
+from stream.masking import MASK
 
 WHOLE = """\
 # where Kafka is
@@ -14,7 +15,7 @@ bootstrap_servers = "file:9092"
 prefix = "file"
 
 [kafka.librdkafka]
-sasl.password = "hush"
+sasl.mechanism = "PLAIN"
 "ssl.ca.location" = "/etc/ca.pem"
 """
 
@@ -68,7 +69,7 @@ def test_settings_of_librdkafka_pass_from_every_layer(tmp_path: Path) -> None:
     environ = {"PAUSETRACE_KAFKA_LIBRDKAFKA_SASL_USERNAME": "ann"}
     loaded = load({"kafka.librdkafka.debug": "broker"}, environ, file)
     assert loaded.config.kafka.librdkafka == {
-        "sasl.password": "hush",
+        "sasl.mechanism": "PLAIN",
         "ssl.ca.location": "/etc/ca.pem",
         "sasl.username": "ann",
         "debug": "broker",
@@ -105,7 +106,7 @@ def test_a_wrong_file_is_told_with_line_and_key(tmp_path: Path, text: str, line:
 def test_the_line_is_that_on_which_a_value_begins(tmp_path: Path) -> None:
     file = write(tmp_path, '[kafka]\n# two lines:\nprefix = """\nx"""\nbootstrap_servers = "y"\n')
     told = origins(load({}, {}, file).settings)
-    assert told == {"kafka.prefix": f"{file}:3", "kafka.bootstrap_servers": f"{file}:5"}
+    assert (told["kafka.prefix"], told["kafka.bootstrap_servers"]) == (f"{file}:3", f"{file}:5")
 
 
 @pytest.mark.parametrize(
@@ -143,22 +144,50 @@ def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["sasl.password", "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret",
-     "sasl.oauthbearer.config", "ssl.key.pem"],
+    ("text", "said"),
+    [
+        ("[kafka]\npassword = 'hush'", "its path, or set the variable PAUSETRACE_KAFKA_PASSWORD"),
+        ("[kafka.librdkafka]\nsasl.password = 'hush'", "set kafka.password_file to its path"),
+        ("[kafka.librdkafka]\n'ssl.key.password' = 'hush'", "or set the variable PAUSETRACE_KAFKA_KEY_PASSWORD"),
+        ("[kafka.librdkafka]\nssl.key.pem = 'hush'", "put the key into a file and set ssl.key.location to its path"),
+        (
+            "[kafka.librdkafka]\nsasl.oauthbearer.client.secret = 'hush'",
+            "set the variable PAUSETRACE_KAFKA_LIBRDKAFKA_SASL_OAUTHBEARER_CLIENT_SECRET",
+        ),
+        (
+            "[kafka.librdkafka]\nsasl.oauthbearer.token.endpoint.url = 'https://ann:hush@host/'",
+            "set the variable PAUSETRACE_KAFKA_LIBRDKAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL",
+        ),
+    ],
 )  # fmt: skip
-def test_secrets_are_masked(key: str) -> None:
-    assert masked(f"kafka.librdkafka.{key}", "hush") == MASK
+def test_a_secret_in_the_file_is_refused_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load({}, {}, file)
+    assert str(caught.value).startswith(f"{file}:2: ")
+    assert "is a secret, and a configuration file is no place for it" in str(caught.value)
+    assert said in str(caught.value)
+    assert "hush" not in str(caught.value)
 
 
-def test_credentials_in_urls_are_masked() -> None:
-    shown = masked("x", "https://ann:hush@host/path?token=hush&level=3")
-    assert shown == f"https://{MASK}@host/path?token={MASK}&level={MASK}"
+def test_what_only_looks_like_a_secret_stands_in_the_file(tmp_path: Path) -> None:
+    text = "[kafka]\npassword_file = '/run/x'\n[kafka.librdkafka]\nsasl.oauthbearer.token.endpoint.url = 'https://h/'\n"
+    file = write(tmp_path, text + "ssl.key.location = '/x'\nssl.certificate.pem = 'y'\n")
+    loaded = load({}, {}, file)
+    assert loaded.config.kafka.password_file == "/run/x"
+    assert [s.shown for s in loaded.settings if s.key.startswith("kafka.librdkafka.")] == ["https://h/", "/x", "y"]
 
 
-def test_what_is_no_secret_is_shown() -> None:
-    assert masked("kafka.librdkafka.sasl.username", "ann") == "ann"
-    assert masked("kafka.librdkafka.retries", 3) == 3
+def test_secrets_come_from_variables_and_are_masked_wherever_they_are_shown(tmp_path: Path) -> None:
+    environ = {
+        "PAUSETRACE_KAFKA_PASSWORD": "hush",
+        "PAUSETRACE_KAFKA_KEY_PASSWORD": "hush",
+        "PAUSETRACE_KAFKA_LIBRDKAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": "hush",
+    }
+    loaded = load({}, environ, directory=tmp_path)
+    assert loaded.config.kafka.password == "hush"
+    assert [setting.shown for setting in loaded.settings if setting.value == "hush"] == [MASK] * 3
+    assert "hush" not in f"{loaded} {loaded.config.kafka!r}"
 
 
 def test_an_error_does_not_show_a_secret(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ def test_links_in_the_pages_lead_somewhere() -> None:
 
 def test_every_command_of_the_readme_parses() -> None:
     parser = build_parser()
-    blocks = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+    pages = README + (ROOT / "docs/identity.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", pages, flags=re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines() if line.startswith("pausetrace ")]
     assert len(lines) >= 5
     for line in lines:

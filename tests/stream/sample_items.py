@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stream.cascade import FINAL, Cascade, Contributor, Edge, PausedQueue, Root
-from stream.facts import Device, FactStream, Flow, Hop, Link, Port
+from stream.facts import Device, FactStream, Flow, Hop, Link, Peer, Port, PriorityMaps
 from stream.messages import JsonItem
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
 
@@ -13,6 +13,13 @@ STREAM = FactStream("inventory", "boot-1", 3, NOW_NS)
 DEVICE = Device(
     "dc-1", "leaf-1", "leaf", NOW_NS, STREAM, (Port("Ethernet0", 400_000, ("etp1", "98:03:9b:00:00:01")), Port("cpu")),
     ("leaf-1.example.net",),
+)  # fmt: skip
+SORTING_HOST = Device(
+    "dc-1", "host-7", "host", NOW_NS, STREAM,
+    (Port("enp65s0f0np0", 400_000, ("mlx5_0", "0000:41:00.0"), ("10.0.0.7", "fd00::7"), "bond0", "rail0",
+          Peer("leaf-1", "etp1")),),
+    ("host-7.example.net",),
+    PriorityMaps(tuple(dscp // 8 for dscp in range(64)), tuple(range(8)), tuple(range(10, 18)), (0,) * 8),
 )  # fmt: skip
 LINK = Link("dc-1", "leaf-1", "Ethernet0", "host-7", "mlx5_0", 400_000, NOW_NS, STREAM, 500)
 FLOW = Flow(
@@ -51,6 +58,7 @@ CASCADE = Cascade(
 
 SAMPLES: dict[str, JsonItem] = {
     "device": DEVICE,
+    "device that sorts packets": SORTING_HOST,
     "link": LINK,
     "flow": FLOW,
     "source up": UP,

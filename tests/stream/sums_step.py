@@ -26,6 +26,7 @@ class Sums:
         self.rows: dict[StreamKey, int] = {}
         self.up: set[StreamKey] = set()
         self.down: dict[StreamKey, int] = {}
+        self.touched: set[StreamKey] = set()
 
     def process(self, batch: Sequence[Item]) -> list[Item]:
         out: list[Item] = []
@@ -45,6 +46,7 @@ class Sums:
         self.counters["batches"] += 1
         self.counters["unannounced"] += stream not in self.up
         # Changed before it fails, so that a caller has to go back.
+        self.touched.add(stream)
         self.rows[stream] = self.rows.get(stream, 0) + len(batch.events)
         if (batch.events["time_ns"] == POISON_NS).any():
             raise ZeroDivisionError("poison")
@@ -59,6 +61,16 @@ class Sums:
     def forget(self, gone: Callable[[StreamKey], bool]) -> None:
         for stream in [stream for stream in self.rows if gone(stream)]:
             del self.rows[stream], self.sums[stream]
+
+    def take_touched(self) -> list[StreamKey]:
+        touched, self.touched = sorted(self.touched & self.rows.keys()), set()
+        return touched
+
+    def snapshot_stream(self, stream: StreamKey) -> bytes:
+        return msgspec.msgpack.encode((self.sums.get(stream, 0), self.rows[stream]))
+
+    def restore_stream(self, stream: StreamKey, state: bytes) -> None:
+        self.sums[stream], self.rows[stream] = msgspec.msgpack.decode(state)
 
     def snapshot(self) -> bytes:
         numbers = [[(list(key), number) for key, number in d.items()] for d in (self.sums, self.rows, self.down)]

@@ -39,6 +39,7 @@ def test_keys_name_the_thing_and_a_fact_also_its_version() -> None:
     keys = {name: messages.encode(item).key.decode() for name, item in SAMPLES.items()}
     assert keys == {
         "device": "dc-1/leaf-1@1790000000000000000",
+        "device that sorts packets": "dc-1/host-7@1790000000000000000",
         "link": "dc-1/leaf-1:Ethernet0-host-7:mlx5_0@1790000000000000000",
         "flow": "dc-1/00f1a2b3c4d5e6f7@1790000000000000000",
         "source up": "dc-1/gnmi:leaf-1",

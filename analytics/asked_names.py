@@ -1,0 +1,107 @@
+"""The names that rows come under: numbered while rows wait, and those of them that no fact explains.
+
+A name is resolved when its rows are taken in event time, so rows wait under the number of the pair as it was sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stream import kinds
+from stream.record import Events
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+BUCKET_NS = 10_000_000
+"""Times of rows are kept so coarsely: what is asked is whether a name came up around a cascade."""
+
+_NAMES_A_PORT = np.zeros(256, bool)
+"""Kinds of rows whose port is one of the network: of others it may be a CPU or a rank."""
+_CONGESTION = np.zeros(256, bool)
+"""Kinds of rows that say that something stood still or queued."""
+for _name in ("PAUSE_OPEN", "PAUSE_INTERVAL", "PFC_PAUSED", "PFC_FRAMES", "QUEUE_DEPTH", "ECN_MARKED"):
+    _CONGESTION[kinds.BY_NAME[_name].code] = _NAMES_A_PORT[kinds.BY_NAME[_name].code] = True
+for _name in ("PORT_BYTES", "FLOW_BYTES", "QUEUE_DROPS", "HEADROOM", "LINK_ERRORS", "PFC_WATCHDOG"):
+    _NAMES_A_PORT[kinds.BY_NAME[_name].code] = True
+
+
+def names_a_port(events: Events) -> Bools:
+    """Which rows name a port of the network."""
+    return _NAMES_A_PORT[events["kind"]]
+
+
+def congestion(events: Events) -> Bools:
+    """Which rows say that something stood still or queued."""
+    kind = events["kind"]
+    pause = (kind == kinds.PAUSE_OPEN) | (kind == kinds.PAUSE_INTERVAL)
+    return _CONGESTION[kind] & (pause | (events["value"] > 0))
+
+
+class AskedNames:
+    """Pairs (device, port) as sources send them, numbered as they come up."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[str, str]] = []
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def number(self, device: str, port: str) -> int:
+        """The number of a pair, a new one if it is new."""
+        number = self._numbers.setdefault((device, port), len(self.pairs))
+        if number == len(self.pairs):
+            self.pairs.append((device, port))
+        return number
+
+
+class Unexplained:
+    """When rows of congestion came under names that do not resolve: by port, spans of time buckets."""
+
+    def __init__(self) -> None:
+        self._spans: dict[int, list[tuple[int, int]]] = {}
+
+    def add(self, ports: Ints, times_ns: Ints) -> None:
+        """Takes rows in, each with its port's index."""
+        for port in np.unique(ports).tolist():
+            buckets = np.unique(times_ns[ports == port] // BUCKET_NS).tolist()
+            self._spans[port] = _merged([*self._spans.get(port, ()), *((bucket, bucket) for bucket in buckets)])
+
+    def between(self, from_ns: int, to_ns: int) -> list[int]:
+        """The ports that had rows around these times, in order of index."""
+        first, last = from_ns // BUCKET_NS, to_ns // BUCKET_NS
+        return sorted(
+            port for port, spans in self._spans.items() if any(begin <= last and first <= end for begin, end in spans)
+        )
+
+    def forget(self, before_ns: int) -> None:
+        """Drops what no cascade can ask for any more."""
+        bucket = before_ns // BUCKET_NS
+        kept = {port: [span for span in spans if span[1] >= bucket] for port, spans in self._spans.items()}
+        self._spans = {port: spans for port, spans in kept.items() if spans}
+
+    def copy(self) -> Unexplained:
+        """A copy that further rows change alone."""
+        twin = Unexplained()
+        twin._spans = dict(self._spans)
+        return twin
+
+    def state(self) -> list[Any]:
+        """Plain lists for a snapshot."""
+        return [[port, [list(span) for span in spans]] for port, spans in self._spans.items()]
+
+    def load(self, state: list[Any]) -> None:
+        """Continues from `state()`."""
+        self._spans = {port: [(begin, end) for begin, end in spans] for port, spans in state}
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, those joined that touch: the same whatever the parts they came in."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        else:
+            merged.append((begin, end))
+    return merged

@@ -1,0 +1,142 @@
+"""How much of what a verdict needs was seen, and what would have to be seen to be surer (docs/concepts.md).
+
+A pure function of the engine's state at the moment when a cascade closes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from analytics import layout
+from analytics.announced import Announced
+from analytics.engine import Closed, Engine
+from analytics.ledger import bounded_sum
+from analytics.topology import PRIORITIES
+from stream import kinds
+from stream.identity import some
+
+PPM = 1_000_000
+ACCEPT_PPM = 100_000
+"""A root of at least this share is asserted; the strongest one below it is what the margin is measured against."""
+EVIDENCE_KINDS = 3
+"""Independent kinds of evidence (pause, queue, ECN, rate, host) that make a verdict complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Confidence in ppm and what would raise it."""
+
+    ppm: int
+    missing: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the two ends of a cascade's pauses reported."""
+
+    reports: int = 0
+    """Bits REPORTS_* of all switches that paused."""
+    covered_ns: int = 0
+    """Pause time of which the pauser's part can be told."""
+    silent: set[str] = field(default_factory=set)
+    one_ended: set[str] = field(default_factory=set)
+    ends: set[str] = field(default_factory=set)
+    """Stopped ports of which nobody knows where their link leads."""
+    names: set[str] = field(default_factory=set)
+    """Names of ports that no fact explains."""
+
+
+def confidence_of(
+    engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int], pause_ns: int
+) -> Confidence:
+    """Time * coverage * evidence * margin, with losses and guessed ends taken off the time."""
+    seen = _seen(engine, closed, announced)
+    pauses = sum(tally.pauses for tally in closed.ledger.queues.values())
+    lost = sum(losses(engine, closed).values())
+    time = 0.9 if seen.one_ended else 1.0
+    if lost:
+        time *= pauses / (pauses + lost)
+    hosts = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
+    readings = (reading for host in hosts for reading in engine.noted.pcie.get(host, ()))
+    host_known = any(reading.time_ns <= closed.end_ns for reading in readings)
+    # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
+    kinds_seen = 1 + seen.reports.bit_count() + int(host_known) if seen.reports else 1
+    evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
+    # Blame of a switch whose queues nobody saw is not placed at any of them: no evidence covers it.
+    unplaced = sum(ppm for root, ppm in shares.items() if root & 3 == layout.ROOT_UNKNOWN)
+    coverage = min(1.0, seen.covered_ns / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
+    missing = (
+        ("pauses as seen by", seen.one_ended),
+        (f"{lost} rows that were lost or ends that were guessed", lost),
+        ("queue depth, ECN marks or bytes of", seen.silent),
+        ("what is at the other end of", seen.ends),
+        ("which ports these names mean:", seen.names),
+        ("PCIe state of", {engine.topology.devices[host] for host in hosts if not host_known}),
+    )
+    return Confidence(
+        round(PPM * time * coverage * evidence * _margin(engine, shares)),
+        tuple(f"{what} {some(sorted(of))}" if isinstance(of, set) else what for what, of in missing if of),
+    )
+
+
+def losses(engine: Engine, closed: Closed) -> dict[str, int]:
+    """Losses that touch the cascade's time: rows that sources or the way here lost, and ends that were guessed."""
+    near = [
+        count
+        for time_ns, _, count in engine.noted.losses
+        if closed.start_ns - layout.GAP_NS <= time_ns <= closed.end_ns + layout.GAP_NS
+    ]
+    return {
+        "rows_lost": bounded_sum(count for count in near if count > 0),
+        "streams_joined_late": sum(count == kinds.UNKNOWN for count in near),
+        "ends_guessed": 0 if closed.still_open else sum(tally.guessed for tally in closed.ledger.queues.values()),
+    }
+
+
+def _seen(engine: Engine, closed: Closed, announced: Announced) -> _Seen:
+    topology, seen = engine.topology, _Seen()
+    unexplained = _unexplained(engine, closed)
+    seen.names = {":".join(topology.queue_name(port * PRIORITIES)[:2]) for port in unexplained}
+    unclear = {topology.ports[port][0] for port in unexplained}
+    for queue, tally in closed.ledger.queues.items():
+        told, port, _ = topology.queue_name(queue)
+        ends = {told}
+        if tally.pauser < 0:
+            seen.ends.add(f"{told}:{port}")
+        else:
+            pauser = int(topology.port_device[tally.pauser])
+            ends.add(topology.devices[pauser])
+            is_host, reports = bool(topology.is_host[pauser]), int(engine.devices[pauser, layout.D_REPORTS])
+            seen.reports |= 0 if is_host else reports
+            if not is_host and not reports:
+                seen.silent.add(topology.devices[pauser])
+            elif pauser not in unclear:
+                seen.covered_ns += tally.pause_ns
+        for name in ends - seen.one_ended:
+            if not announced.reports(name, closed.start_ns, closed.end_ns, topology.names):
+                seen.one_ended.add(name)
+    return seen
+
+
+def _unexplained(engine: Engine, closed: Closed) -> list[int]:
+    """Ports of the cascade's devices that had rows under names which do not resolve, while it went on."""
+    topology = engine.topology
+    devices = set()
+    for queue, tally in closed.ledger.queues.items():
+        devices |= {int(topology.port_device[port]) for port in (queue // PRIORITIES, tally.pauser) if port >= 0}
+    near = engine.noted.unexplained.between(closed.start_ns - layout.GAP_NS, closed.end_ns)
+    return [port for port in near if topology.ports[port][0] in devices]
+
+
+def _margin(engine: Engine, shares: dict[int, int]) -> float:
+    """1 - strongest rejected / weakest accepted root; egresses of one device to siblings count as one root."""
+    together: dict[tuple[str, int], int] = {}
+    for root, ppm in shares.items():
+        key = ("root", root)
+        if root & 3 == layout.ROOT_EGRESS:
+            key = ("group", int(engine.topology.port_group[(root >> 2) // PRIORITIES]))
+        if root != layout.ROOT_OTHER:
+            together[key] = together.get(key, 0) + ppm
+    accepted = [ppm for ppm in together.values() if ppm >= ACCEPT_PPM]
+    rejected = [ppm for ppm in together.values() if ppm < ACCEPT_PPM]
+    return 1.0 - max(rejected, default=0) / min(accepted) if accepted else 0.0

@@ -1,0 +1,111 @@
+"""The whole analysis of a capture without Kafka: the steps that workers run live, fed from files.
+
+In: a capture's folder, which rows are wanted, and over how many processes detect spreads. Out: final cascades, the
+same for any number of processes and the same as live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from analytics.correlate import Correlate
+from analytics.detect import Detect
+from pausetrace.capture_workers import Detected, detect_blocks, detect_in_processes
+from stream.capture_reader import CaptureFolder
+from stream.capture_select import RowFilter
+from stream.capture_streams import CapturedStreams, Context, captured_streams, read_context
+from stream.cascade import FINAL, Cascade
+from stream.errors import CaptureError, ConfigError
+from stream.messages import Item
+from stream.topics import RAW
+
+Progress = Callable[[int, int], None]
+"""Told the messages analyzed so far, and all of them."""
+
+
+class CaptureAnalysis(NamedTuple):
+    """`cascades` are final; `unfinished` had not ended when the capture did, and stand as they were then."""
+
+    cascades: tuple[Cascade, ...]
+    unfinished: tuple[Cascade, ...]
+    notes: tuple[str, ...]
+
+
+def analyze_capture(
+    path: Path, wanted: RowFilter, *, workers: int = 1, progress: Progress = lambda _done, _all: None
+) -> CaptureAnalysis:
+    """The cascades of a capture; raises CaptureError for one that is damaged or has no roster."""
+    if workers < 1:
+        raise ConfigError(f"{workers} workers cannot do anything", "give a number from 1")
+    folder = CaptureFolder(path)
+    topics = [topic for topic in RAW if topic in folder.manifest.plan.topics]
+    if "control" not in folder.manifest.plan.topics or not topics:
+        raise CaptureError(
+            f"{path} has {', '.join(folder.manifest.plan.topics)}: an analysis needs the roster and raw topics",
+            "capture with control, device, link, flow and the topics of events",
+        )
+    streams = captured_streams(folder, topics, wanted)
+    context = read_context(folder, streams, topics, wanted)
+    final, unfinished = _run(folder, streams, context, wanted, workers, progress)
+    return CaptureAnalysis(final, unfinished, tuple(_notes(folder, context)))
+
+
+def _run(
+    folder: CaptureFolder,
+    streams: CapturedStreams,
+    context: Context,
+    wanted: RowFilter,
+    workers: int,
+    progress: Progress,
+) -> tuple[tuple[Cascade, ...], tuple[Cascade, ...]]:
+    partitions = sorted({partition for partition, _ in streams.spans})
+    correlate = Correlate()
+    told = iter(context.told)
+    waiting = next(told, None)
+    final: list[Item] = []
+    at_the_end: list[Item] = []
+    done = 0
+    if workers == 1:
+        found: Iterator[Detected] = detect_blocks(Detect(), folder, partitions, streams, context, wanted)
+    else:
+        found = detect_in_processes(workers, folder, partitions, streams, context, wanted)
+    with closing(found):  # type: ignore[type-var]
+        for block in found:
+            if block.at_the_end:
+                at_the_end += block.episodes
+                continue
+            items: list[Item] = []
+            while waiting is not None and waiting.timestamp_ms <= block.until_ms:
+                items.append(waiting.item)
+                waiting = next(told, None)
+            final += correlate.process([*items, *block.episodes])
+            done += block.messages
+            progress(done, streams.messages)
+    rest: list[Item] = [each.item for each in ([waiting] if waiting is not None else [])]
+    final += correlate.process([*rest, *(each.item for each in told)])
+    # Whatever now comes rests on the assumption that nothing more happened.
+    unfinished = correlate.process([*context.cut, *at_the_end]) if context.cut else []
+    return _cascades(final), tuple(msgspec.structs.replace(c, revision=1) for c in _cascades(unfinished))
+
+
+def _cascades(items: Iterable[Item]) -> tuple[Cascade, ...]:
+    found = [item for item in items if isinstance(item, Cascade) and item.revision == FINAL]
+    return tuple(sorted(found, key=lambda cascade: (cascade.start_ns, cascade.fabric, cascade.id)))
+
+
+def _notes(folder: CaptureFolder, context: Context) -> Sequence[str]:
+    counters, notes = context.counters, []
+    if count := counters["streams_alive_at_the_end"]:
+        notes.append(f"{count:,} streams were alive when the capture ended: what was open then is not final")
+    if count := counters["silent_streams"]:
+        notes.append(f"{count:,} streams fell silent before that without an end: they were taken as ended there")
+    if count := counters["unreadable_facts_and_changes"]:
+        notes.append(f"{count:,} facts or roster changes cannot be read")
+    if count := folder.manifest.gaps:
+        notes.append(f"Kafka had lost {count:,} messages of the capture's range before they were read")
+    return notes

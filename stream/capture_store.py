@@ -1,0 +1,192 @@
+"""The folder of a capture on its way: files that appear whole or not at all, a journal of them, and the manifest.
+
+In: parts' files as bytes. Out: a folder that a killed process can go on with; what no journal names is thrown away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from stream.capture_manifest import JOURNAL, MANIFEST, FileEntry, Manifest, Part, Plan, encode_manifest
+from stream.capture_part import BuiltFile
+from stream.capture_schema import EVENTS, MESSAGES
+from stream.errors import CaptureError
+
+PARTIAL = "_partial"
+"""Folder of the file that is being written."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class CaptureStore:
+    """The folder while a capture is made; `parts` are safe on disk. Only one process may have it open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.plan: Plan | None = None
+        self.parts: list[Part] = []
+        self._changed: set[Path] = set()
+        """Folders whose entries may not be on disk yet."""
+        if (folder / MANIFEST).exists():
+            raise CaptureError(f"{folder} holds a finished capture", "choose another folder, or remove it first")
+        journal = folder / JOURNAL
+        if folder.is_dir() and not journal.exists() and any(folder.iterdir()):
+            raise CaptureError(f"{folder} is not empty and holds no capture", "choose a folder that does not exist yet")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._journal = journal.open("a+b", buffering=0)
+        except OSError as err:
+            raise self._cannot_write(journal, err) from err
+        try:
+            fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as err:
+            self._journal.close()
+            raise CaptureError(f"another process writes the capture {folder}", "wait until it ends") from err
+        self._read_journal()
+        self._remove_strangers()
+
+    def begin(self, plan: Plan) -> None:
+        """Writes down what is captured; the first line of the journal."""
+        self.plan = plan
+        self._append(plan)
+
+    def write_part(self, part: Part, files: Iterable[BuiltFile]) -> Part:
+        """Puts a part's files on disk, and the part into the journal."""
+        entries = tuple(self._write_file(part, built) for built in files)
+        self._sync_folders()
+        done = msgspec.structs.replace(part, files=entries)
+        self._append(done)
+        self.parts.append(done)
+        return done
+
+    def finish(self, finished_ns: int) -> Manifest:
+        """Writes the manifest: from now on the capture is whole, and the journal is gone."""
+        if self.plan is None:
+            raise CaptureError(f"the capture {self.folder} has not begun", "begin it first")
+        manifest = Manifest.of(self.plan, self.parts, finished_ns)
+        self._write_whole(self.folder / MANIFEST, encode_manifest(manifest))
+        self._sync_folders()
+        (self.folder / JOURNAL).unlink()
+        shutil.rmtree(self.folder / PARTIAL, ignore_errors=True)
+        _sync_folder(self.folder)
+        return manifest
+
+    def close(self) -> None:
+        """Lets another process have the folder."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read_journal(self) -> None:
+        self._journal.seek(0)
+        data = self._journal.read()
+        # What follows the last whole line was being written when the process ended.
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            self._journal.truncate(len(whole))
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                told: Plan | Part = msgspec.json.decode(line, type=Plan | Part)
+            except msgspec.DecodeError as err:
+                raise CaptureError(
+                    f"{self.folder / JOURNAL}:{number} is damaged: {err}", "remove the folder and capture again"
+                ) from err
+            if isinstance(told, Plan):
+                self.plan = told
+            else:
+                self.parts.append(told)
+
+    def _remove_strangers(self) -> None:
+        """Removes what a killed process left: the file that it wrote, and files whose part is not in the journal."""
+        shutil.rmtree(self.folder / PARTIAL, ignore_errors=True)
+        known = {self.folder / file.path for part in self.parts for file in part.files}
+        for table in (EVENTS, MESSAGES):
+            for path in sorted((self.folder / table).rglob("*")):
+                if path.is_file() and path not in known:
+                    path.unlink()
+
+    def _append(self, line: Plan | Part) -> None:
+        try:
+            _write_all(self._journal.fileno(), msgspec.json.encode(line) + b"\n")
+            os.fsync(self._journal.fileno())
+        except OSError as err:
+            raise self._cannot_write(self.folder / JOURNAL, err) from err
+
+    def _write_file(self, part: Part, built: BuiltFile) -> FileEntry:
+        name = f"p{part.partition}-{part.number:06d}.parquet"
+        path = f"{built.table}/topic={part.topic}/hour={built.hour}/{name}"
+        self._write_whole(self.folder / path, built.data)
+        return FileEntry(
+            path, "events" if built.table == EVENTS else "messages", built.rows, len(built.data),
+            hashlib.sha256(built.data).hexdigest(), built.first_ns, built.last_ns,
+        )  # fmt: skip
+
+    def _write_whole(self, path: Path, data: Any) -> None:
+        """Writes a file so that it is there whole, whatever happens meanwhile, or not at all."""
+        partial = self.folder / PARTIAL / path.name
+        try:
+            partial.parent.mkdir(exist_ok=True)
+            self._make_folder(path.parent)
+            with partial.open("wb", buffering=0) as file:
+                _write_all(file.fileno(), data)
+                os.fsync(file.fileno())
+            partial.replace(path)
+            self._changed.add(path.parent)
+        except OSError as err:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise self._cannot_write(path, err, len(data)) from err
+
+    def _sync_folders(self) -> None:
+        try:
+            for folder in sorted(self._changed):
+                _sync_folder(folder)
+        except OSError as err:
+            raise self._cannot_write(self.folder, err) from err
+        self._changed.clear()
+
+    def _make_folder(self, folder: Path) -> None:
+        if not folder.is_dir():
+            self._make_folder(folder.parent)
+            folder.mkdir(exist_ok=True)
+            self._changed.add(folder.parent)
+
+    def _cannot_write(self, path: Path, err: OSError, count: int = 0) -> CaptureError:
+        if err.errno in _FULL:
+            needs = f"for {count:,} bytes more " if count else ""
+            return CaptureError(
+                f"no space left {needs}at {path}: {err.strerror}",
+                "make room, then run the same command again: it goes on where it stopped",
+            )
+        return CaptureError(f"cannot write {path}: {err.strerror}", "check the folder's rights")
+
+
+def _write_all(descriptor: int, data: Any) -> None:
+    view = memoryview(data)
+    while len(view):
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

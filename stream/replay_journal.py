@@ -1,0 +1,113 @@
+"""How far a replay has come: what Kafka has confirmed of each partition of the capture, in a file beside it.
+
+In: confirmations. Out: a JSON file that a replay which was killed goes on from, and that is checked at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from stream.errors import CaptureError
+
+VERSION = 1
+
+
+class Confirmed(msgspec.Struct):
+    """Of one partition of the capture: everything up to `offset` is on Kafka, `count` messages.
+
+    `digest` is the sum of their hashes, which is the same in any order.
+    """
+
+    offset: int = -1
+    count: int = 0
+    digest: int = 0
+
+    def add(self, offset: int, digest: int) -> None:
+        """One more message is there, and all before it."""
+        self.offset = max(self.offset, offset)
+        self.count += 1
+        self.digest = (self.digest + digest) % (1 << 64)
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """What is replayed and where to; a journal of another replay is never gone on with."""
+
+    capture_sha256: str
+    cluster_id: str
+    prefix: str
+    topics: tuple[str, ...]
+    by_key: bool
+    wanted: str
+    shift: str
+
+
+class Journal(msgspec.Struct):
+    """`run` marks the messages of this replay in their header; places are topic/partition.
+
+    `shift_ns` is what the shift came to when the replay began; `first` and `reached` are offsets of the target's
+    partitions: where they ended then, and up to where they are known to hold what is confirmed.
+    """
+
+    version: int
+    replay: Replay
+    run: str
+    shift_ns: int
+    begun_ns: int
+    first: dict[str, int]
+    reached: dict[str, int]
+    confirmed: dict[str, Confirmed]
+    finished: bool = False
+
+    @staticmethod
+    def begin(replay: Replay, shift_ns: int, begun_ns: int, first: dict[str, int]) -> Journal:
+        """Of a replay that has sent nothing yet."""
+        return Journal(VERSION, replay, secrets.token_hex(8), shift_ns, begun_ns, first, dict(first), {})
+
+    def of(self, place: str) -> Confirmed:
+        """What is confirmed of a partition of the capture."""
+        return self.confirmed.setdefault(place, Confirmed())
+
+    @property
+    def count(self) -> int:
+        """Messages confirmed."""
+        return sum(each.count for each in self.confirmed.values())
+
+
+def journal_path(capture: Path, prefix: str) -> Path:
+    """Beside the capture, so that nothing in it changes."""
+    return capture.with_name(f"{capture.name}.replay-{prefix}.json")
+
+
+def save(journal: Journal, path: Path) -> None:
+    """Writes the journal so that it is there whole whatever happens."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(msgspec.json.encode(journal))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as err:
+        raise CaptureError(f"cannot write the replay's journal {path}: {err.strerror}", "give --journal FILE") from err
+
+
+def load(path: Path, replay: Replay) -> Journal | None:
+    """The journal of an unfinished replay of the same; None where there is none. Raises CaptureError for another's."""
+    try:
+        journal = msgspec.json.decode(path.read_bytes(), type=Journal)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as err:
+        raise CaptureError(f"the replay's journal {path} cannot be read: {err}", "remove it to begin anew") from err
+    if journal.finished:
+        return None
+    if journal.version != VERSION or journal.replay != replay:
+        raise CaptureError(
+            f"{path} is the journal of an unfinished replay with other options",
+            "give the same options to go on with it, or remove the file to begin anew",
+        )
+    return journal

@@ -1,0 +1,104 @@
+"""Where a replay goes: guards against writing where nobody wants it or where Kafka would delete it, and its topics.
+
+In: a capture's manifest and the target's settings. Out: a `Target`, or an error that says which guard it met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from stream.capture_manifest import Manifest
+from stream.capture_message import NS_PER_MS
+from stream.errors import BrokerError, ConfigError
+from stream.kafka_settings import CONNECT_DEADLINE_S, ClusterView, KafkaSettings, look
+from stream.topic_admin import create_topics, describe_topics
+from stream.topics import BY_NAME, full_name
+
+PREFIX = "replay"
+
+
+class Target(NamedTuple):
+    """The cluster, and the partitions of each topic that is replayed."""
+
+    cluster_id: str
+    embedded: bool
+    partitions: dict[str, int]
+
+
+def default_prefix(manifest: Manifest) -> str:
+    """What was captured, called a replay."""
+    return f"{PREFIX}.{manifest.plan.prefix}"
+
+
+def guard_names(manifest: Manifest, settings: KafkaSettings, *, any_prefix: bool) -> ClusterView:
+    """Raises ConfigError for the captured topics themselves, and for topics whose name does not tell of a replay."""
+    prefix = settings.prefix
+    if not prefix.startswith(f"{PREFIX}.") and not any_prefix:
+        raise ConfigError(
+            f"a replay into {prefix}.* could be taken for what happens now: its prefix does not begin with {PREFIX}.",
+            f"give --to-prefix {default_prefix(manifest)}, or --any-prefix if you mean it",
+        )
+    view = look(settings, CONNECT_DEADLINE_S)
+    if prefix == manifest.plan.prefix and view.broker.cluster_id == manifest.plan.cluster_id and not any_prefix:
+        raise ConfigError(
+            f"{prefix}.* on this cluster is what was captured", f"give --to-prefix {default_prefix(manifest)}"
+        )
+    return view
+
+
+def prepare(
+    manifest: Manifest,
+    settings: KafkaSettings,
+    view: ClusterView,
+    topics: Sequence[str],
+    *,
+    keep_partitions: bool,
+) -> Target:
+    """Makes the topics that are missing, which keep everything; raises where those that exist are too narrow."""
+    needed = _partitions_needed(manifest)
+    missing = [topic for topic in topics if full_name(settings.prefix, topic) not in view.partitions]
+    if missing and view.broker.embedded:
+        raise BrokerError(
+            f"the embedded broker has no topic {full_name(settings.prefix, missing[0])} and cannot make one",
+            "start it with that prefix, or use a real Kafka",
+        )
+    if missing:
+        # All of the table, so that detect and correlate can work on the replay.
+        create_topics(settings, partitions=needed, for_ever=True)
+        view = look(settings, CONNECT_DEADLINE_S)
+    partitions = {topic: view.partitions[full_name(settings.prefix, topic)] for topic in topics}
+    for topic in topics:
+        if keep_partitions and partitions[topic] < needed[topic]:
+            full = full_name(settings.prefix, topic)
+            raise ConfigError(
+                f"{full} has {partitions[topic]} partitions, and {needed[topic]} were captured",
+                "give --partitions by-key, or another prefix: its topics are then made as wide as they must be",
+            )
+    return Target(view.broker.cluster_id, view.broker.embedded, partitions)
+
+
+def guard_retention(settings: KafkaSettings, target: Target, oldest_ms: Mapping[str, int], now_ns: int) -> None:
+    """Raises ConfigError if Kafka would delete what is replayed, since its timestamps are older than a topic keeps."""
+    if target.embedded:
+        return
+    for description in describe_topics(settings, [topic for topic in oldest_ms if not BY_NAME[topic].compacted]):
+        retention_ms = int(description.configs.get("retention.ms", "-1"))
+        age_ms = now_ns // NS_PER_MS - oldest_ms[description.name]
+        if 0 <= retention_ms < age_ms:
+            raise ConfigError(
+                f"Kafka would delete the replay: {description.topic} keeps {_hours(retention_ms)} and the capture's "
+                f"oldest message there is {_hours(age_ms)} old",
+                "give --shift now, or another prefix: the topics made for it keep everything",
+            )
+
+
+def _partitions_needed(manifest: Manifest) -> dict[str, int]:
+    needed: dict[str, int] = {}
+    for plan in manifest.plan.partitions:
+        needed[plan.topic] = max(needed.get(plan.topic, 0), plan.partition + 1)
+    return needed
+
+
+def _hours(duration_ms: int) -> str:
+    return f"{duration_ms / 3_600_000:,.1f} h"

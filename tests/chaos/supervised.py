@@ -1,0 +1,76 @@
+"""A step as a process that is killed and started again, as a supervisor on a host would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stream.kafka_settings import KafkaSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+STOP_DEADLINE_S = 60.0
+
+
+class Supervised:
+    """`pausetrace detect` or `correlate`; what it says goes to a log file."""
+
+    def __init__(self, settings: KafkaSettings, log: Path, verb: str, *options: str) -> None:
+        kafka = ("--bootstrap-servers", settings.bootstrap_servers, "--prefix", settings.prefix)
+        self._command = [sys.executable, "-m", "pausetrace.cli.main", verb, *kafka, *options]
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self.verb = verb
+
+    @property
+    def said(self) -> str:
+        """All that it has written on stderr so far."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    @property
+    def pid(self) -> int:
+        """The process that runs now."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Starts it."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.terminate()
+        try:
+            return process.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def revive(self) -> bool:
+        """Starts it again if it has ended by itself, which no step should; whether it had."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            return False
+        self.start()
+        return True
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,130 @@
+"""What a run without any disturbance leaves behind, and the same as read from Kafka, in a form that can be compared.
+
+In: items, or the topics of a run. Out: final cascades, episode rows and the steps' states, as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from analytics import correlate
+from analytics.correlate import Correlate
+from analytics.detect import Detect
+from stream import snapshot
+from stream.batch import Batch, StreamKey
+from stream.cascade import FINAL, Cascade
+from stream.file_runner import run_steps
+from stream.kafka_settings import KafkaSettings
+from stream.messages import Item, decode, encode
+from stream.state_topic import read_snapshots
+from stream.subscriber import Subscriber
+from stream.whole_state import KEY
+
+
+class Outcome(NamedTuple):
+    """What a run leaves; `rows` and `states` by stream."""
+
+    finals: list[bytes]
+    rows: dict[StreamKey, bytes]
+    detect_states: dict[StreamKey, bytes]
+    correlate_state: Any
+
+    def differences(self, other: Outcome) -> list[str]:
+        """In which respects the two are not the same, in words."""
+        named = zip(self._fields, self, other, strict=True)
+        return [f"{name}: {_difference(mine, theirs)}" for name, mine, theirs in named if mine != theirs]
+
+
+class _Keeping:
+    """Detect, with the rows that it gives out."""
+
+    def __init__(self) -> None:
+        self.step = Detect()
+        self.rows: dict[StreamKey, list[Batch]] = {}
+
+    def process(self, batch: Iterable[Item]) -> list[Item]:
+        made = self.step.process(list(batch))
+        for item in made:
+            if isinstance(item, Batch):
+                self.rows.setdefault(item.stream, []).append(item)
+        return made
+
+    def snapshot(self) -> bytes:
+        return self.step.snapshot()
+
+    def restore(self, state: bytes) -> None:
+        self.step.restore(state)
+
+
+def undisturbed(items: Iterable[Item]) -> Outcome:
+    """The outcome in one process, without Kafka."""
+    first, second = _Keeping(), Correlate()
+    made = run_steps(items, [first], second)
+    finals = sorted(encode(item).value for item in made if isinstance(item, Cascade))
+    states = {stream: first.step.snapshot_stream(stream) or b"" for stream in first.step.take_touched()}
+    rows = {stream: _bytes_of(batches) for stream, batches in first.rows.items()}
+    return Outcome(finals, rows, states, _plain(second.snapshot()))
+
+
+def outcome_on(settings: KafkaSettings) -> Outcome:
+    """The outcome that the topics hold for a reader of what is committed."""
+    finals: list[bytes] = []
+    batches: dict[StreamKey, list[Batch]] = {}
+    with Subscriber(settings, ["cascade", "episode"]) as reader:
+        for message in reader.up_to_now(60):
+            item = decode(message.topic, message.key, message.value)
+            if isinstance(item, Batch):
+                batches.setdefault(item.stream, []).append(item)
+            elif isinstance(item, Cascade) and item.revision == FINAL:
+                finals.append(message.value or b"")
+    states = {
+        StreamKey(*msgspec.json.decode(key.split("/", 3)[3])): state
+        for key, (_, state) in read_snapshots(settings, "detect/").items()
+    }
+    _, data = read_snapshots(settings, KEY)[KEY]
+    _, state = msgspec.msgpack.decode(data)
+    rows = {stream: _bytes_of(made) for stream, made in batches.items()}
+    return Outcome(sorted(finals), rows, states, _plain(state))
+
+
+def _bytes_of(batches: list[Batch]) -> bytes:
+    """The rows of a stream with their numbers and names of ports: a row too many, or out of order, shows."""
+    parts = []
+    for batch in batches:
+        for row, seq in zip(batch.events, batch.row_seqs().tolist(), strict=True):
+            parts.append(seq.to_bytes(8, "big") + batch.ports[row["port"]].encode() + row.tobytes()[:50])
+            parts.append(row.tobytes()[52:])
+    return b"".join(parts)
+
+
+def _plain(state: bytes) -> list[Any]:
+    """The state of correlate as what it says of each fabric: in which order it came to know names is no matter."""
+    plain = []
+    for fabric in snapshot.unpack("correlate", correlate.VERSION, state):
+        engine = fabric["engine"]
+        plain.append(
+            {
+                **{name: fabric[name] for name in ("fabric", "over", "later", "unannounced", "times", "facts")},
+                **{name: sorted(fabric[name]) for name in ("up", "streams", "ended")},
+                **{name: sorted(map(repr, fabric[name])) for name in ("provisional", "announced")},
+                "waiting": len(fabric["waiting"][1]),
+                "flows": sorted(map(repr, engine["flows"])),
+                **{name: engine[name] for name in ("ledgers", "noted")},
+                "open": [int(np.count_nonzero(engine[name])) for name in ("slots", "_rows")],
+            }
+        )
+    return sorted(plain, key=lambda fabric: str(fabric["fabric"]))
+
+
+def _difference(mine: Any, theirs: Any) -> str:
+    if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        odd = [key for key in sorted(mine.keys() | theirs.keys()) if mine.get(key) != theirs.get(key)]
+        return f"{len(odd)} of {len(mine)} differ, first {odd[:1]}"
+    if isinstance(mine, list) and isinstance(theirs, list):
+        missing, extra = len(set(map(repr, mine)) - set(map(repr, theirs))), len(theirs) - len(mine)
+        return f"{len(mine)} and {len(theirs)}, {missing} missing, {extra} too many"
+    return f"{mine!r:.200} and {theirs!r:.200}"
