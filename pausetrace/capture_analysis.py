@@ -6,7 +6,7 @@ same for any number of processes and the same as live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -65,9 +65,10 @@ def _run(
 ) -> tuple[tuple[Cascade, ...], tuple[Cascade, ...]]:
     partitions = sorted({partition for partition, _ in streams.spans})
     correlate = Correlate()
-    told = iter(context.told)
-    waiting = next(told, None)
-    final: list[Item] = []
+    # The whole roster first: a change that is told before its time harms nobody, one that comes too late does.
+    final: list[Item] = correlate.process(context.roster)
+    facts = iter(context.facts)
+    waiting = next(facts, None)
     at_the_end: list[Item] = []
     done = 0
     if workers == 1:
@@ -82,12 +83,12 @@ def _run(
             items: list[Item] = []
             while waiting is not None and waiting.timestamp_ms <= block.until_ms:
                 items.append(waiting.item)
-                waiting = next(told, None)
+                waiting = next(facts, None)
             final += correlate.process([*items, *block.episodes])
             done += block.messages
             progress(done, streams.messages)
     rest: list[Item] = [each.item for each in ([waiting] if waiting is not None else [])]
-    final += correlate.process([*rest, *(each.item for each in told)])
+    final += correlate.process([*rest, *(each.item for each in facts)])
     # Whatever now comes rests on the assumption that nothing more happened.
     unfinished = correlate.process([*context.cut, *at_the_end]) if context.cut else []
     return _cascades(final), tuple(msgspec.structs.replace(c, revision=1) for c in _cascades(unfinished))
@@ -98,14 +99,8 @@ def _cascades(items: Iterable[Item]) -> tuple[Cascade, ...]:
     return tuple(sorted(found, key=lambda cascade: (cascade.start_ns, cascade.fabric, cascade.id)))
 
 
-def _notes(folder: CaptureFolder, context: Context) -> Sequence[str]:
-    counters, notes = context.counters, []
-    if count := counters["streams_alive_at_the_end"]:
-        notes.append(f"{count:,} streams were alive when the capture ended: what was open then is not final")
-    if count := counters["silent_streams"]:
-        notes.append(f"{count:,} streams fell silent before that without an end: they were taken as ended there")
-    if count := counters["unreadable_facts_and_changes"]:
-        notes.append(f"{count:,} facts or roster changes cannot be read")
+def _notes(folder: CaptureFolder, context: Context) -> list[str]:
+    notes = context.notes()
     if count := folder.manifest.gaps:
         notes.append(f"Kafka had lost {count:,} messages of the capture's range before they were read")
     return notes

@@ -26,7 +26,6 @@ from stream.errors import CaptureError, PausetraceError
 from stream.messages import Item
 from stream.offset_gaps import PartitionId
 from stream.record import EVENT, joined
-from stream.roster import SourceUp
 
 _END_S = 5.0
 
@@ -51,9 +50,7 @@ def detect_blocks(
     """What detect makes of these partitions."""
     # It ends a stream when it has read the last row, so it may know of the end before.
     detect.process(context.roster)
-    # A source that comes up begins a new life of the fabric if all others have ended: the order of the two must stay.
-    ups_ms = [told.timestamp_ms for told in context.told if isinstance(told.item, SourceUp)]
-    for block in blocks(folder, partitions, streams, wanted, cuts_ms=ups_ms, ends=context.ends):
+    for block in blocks(folder, partitions, streams, wanted, ends=context.ends):
         yield Detected(block.until_ms, block.messages, _episodes(detect.process(block.batches)))
     yield Detected(0, 0, _episodes(detect.process(context.cut)), True)
 

@@ -43,27 +43,21 @@ def blocks(
     streams: CapturedStreams,
     wanted: RowFilter,
     *,
-    cuts_ms: Sequence[int] = (),
     ends: Mapping[StreamKey, Set[int]] | None = None,
     lookahead_events: int = LOOKAHEAD_EVENTS,
     block_events: int = BLOCK_EVENTS,
 ) -> Iterator[Block]:
-    """The rows of these partitions. No block has something from before a cut and something from it on."""
+    """The rows of these partitions."""
     cursors = [
         _Cursor(folder, [part for part in folder.parts([p.topic]) if part.id == p], streams, wanted, ends or {})
         for p in partitions
     ]
-    cuts = sorted(set(cuts_ms), reverse=True)
     while True:
         _look_ahead(cursors, lookahead_events)
         next_ms = min((cursor.next_ms for cursor in cursors), default=_FOREVER_MS)
         if next_ms == _FOREVER_MS:
             return
-        while cuts and cuts[-1] <= next_ms:
-            cuts.pop()
         until_ms = min(cursor.frontier_ms for cursor in cursors)
-        if cuts:
-            until_ms = min(until_ms, cuts[-1] - 1)
         if until_ms == _FOREVER_MS:
             until_ms = max(cursor.last_ms for cursor in cursors)
         until_ms = _within(cursors, next_ms, until_ms, block_events)

@@ -35,6 +35,11 @@ class Told(NamedTuple):
     item: RosterChange | Fact
     offset: int = -1
 
+    @property
+    def is_roster(self) -> bool:
+        """Whether it is a change of the roster."""
+        return isinstance(self.item, SourceUp | SourceDown)
+
 
 @dataclass(slots=True)
 class Span:
@@ -132,6 +137,14 @@ def _span(messages: Messages, chosen: Ints) -> Span:
     )
 
 
+_NOTES = {
+    "streams_alive_at_the_end": "{:,} streams were alive when the capture ended: what was open then is not final",
+    "silent_streams": "{:,} streams fell silent before that without an end: they were taken as ended there",
+    "unreadable_facts_and_changes": "{:,} facts or roster changes cannot be read",
+}
+"""By counter, what it means to a reader."""
+
+
 @dataclass(slots=True)
 class Context:
     """What surrounds the rows: roster and facts in the order of Kafka's times, fitted to the streams there are.
@@ -149,6 +162,15 @@ class Context:
     def roster(self) -> list[RosterChange]:
         """The roster changes alone."""
         return [told.item for told in self.told if isinstance(told.item, SourceUp | SourceDown)]
+
+    @property
+    def facts(self) -> list[Told]:
+        """The facts alone."""
+        return [told for told in self.told if not told.is_roster]
+
+    def notes(self) -> list[str]:
+        """What does not go without saying, in sentences."""
+        return [sentence.format(count) for name, sentence in _NOTES.items() if (count := self.counters[name])]
 
 
 def read_context(folder: CaptureFolder, streams: CapturedStreams, topics: Sequence[str], wanted: RowFilter) -> Context:

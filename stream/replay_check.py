@@ -5,7 +5,7 @@ In: a journal and the target. Out: places of messages found, or a list of what d
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import msgspec
@@ -39,6 +39,11 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
         """Partition of the capture."""
         return f"{self.topic}/{self.partition}"
 
+    @property
+    def partition_kept(self) -> int:
+        """The partition of the target where partitions are kept: what is not in the capture is on the first."""
+        return max(self.partition, 0)
+
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Origin)
@@ -62,10 +67,14 @@ def origin_of(message: Captured, run: str) -> Origin | None:
     return None
 
 
-def digest(origin: Origin, key: bytes | None, value: bytes | None) -> int:
-    """A hash of a replayed message."""
+def digest(origin: Origin, message: Captured) -> int:
+    """A hash of a replayed message: where it comes from, its key, its value and the headers that it was captured with.
+
+    Not of Kafka's time, which a topic may be set to stamp itself.
+    """
     hashed = xxhash.xxh3_64()
-    for part in (f"{origin.place}/{origin.offset}".encode(), key, value):
+    headers = [part for name, value in message.headers for part in (name.encode(), value)]
+    for part in (f"{origin.place}/{origin.offset}".encode(), message.key, message.value, *headers):
         hashed.update(b"-" if part is None else b"%d:" % len(part) + part)
     return hashed.intdigest()
 
@@ -92,8 +101,20 @@ def replayed(
 def check(settings: KafkaSettings, journal: Journal) -> list[str]:
     """What of the replay is not on Kafka as it was confirmed; nothing if all is well."""
     found: defaultdict[str, Confirmed] = defaultdict(Confirmed)
-    for _, message, origin in replayed(settings, journal, journal.first):
-        found[origin.place].add(origin.offset, digest(origin, message.key, message.value))
+    astray: Counter[str] = Counter()
+    disordered: Counter[str] = Counter()
+    latest: dict[tuple[PartitionId, str], int] = {}
+    for partition, message, origin in replayed(settings, journal, journal.first):
+        # The last header is our own.
+        found[origin.place].add(origin.offset, digest(origin, message._replace(headers=message.headers[:-1])))
+        if not journal.replay.by_key and (partition.topic, partition.partition) != (
+            origin.topic,
+            origin.partition_kept,
+        ):
+            astray[origin.place] += 1
+        before = latest.get((partition, origin.place), -1)
+        disordered[origin.place] += origin.offset < before
+        latest[partition, origin.place] = max(origin.offset, before)
     problems = []
     for place in sorted(journal.confirmed.keys() | found.keys()):
         sent, there = journal.confirmed.get(place, Confirmed()), found[place]
@@ -101,4 +122,8 @@ def check(settings: KafkaSettings, journal: Journal) -> list[str]:
             problems.append(f"{place}: {there.count:,} messages on Kafka, {sent.count:,} were sent")
         elif there.digest != sent.digest:
             problems.append(f"{place}: the messages on Kafka are not those that were sent")
+        if astray[place]:
+            problems.append(f"{place}: {astray[place]:,} messages are on another partition")
+        if disordered[place]:
+            problems.append(f"{place}: {disordered[place]:,} messages are out of order")
     return problems

@@ -5,8 +5,11 @@ In: confirmations. Out: a JSON file that a replay which was killed goes on from,
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -79,7 +82,24 @@ class Journal(msgspec.Struct):
 
 def journal_path(capture: Path, prefix: str) -> Path:
     """Beside the capture, so that nothing in it changes."""
-    return capture.with_name(f"{capture.name}.replay-{prefix}.json")
+    folder = capture.resolve()
+    return folder.with_name(f"{folder.name}.replay-{prefix}.json")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps other processes from the same replay, which would send everything twice; raises CaptureError for one."""
+    lock = path.with_name(path.name + ".lock")
+    try:
+        file = lock.open("ab")
+    except OSError as err:
+        raise _cannot_write(path, err) from err
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as err:
+            raise CaptureError(f"another process is at this replay ({path})", "wait until it ends") from err
+        yield
 
 
 def save(journal: Journal, path: Path) -> None:
@@ -91,23 +111,32 @@ def save(journal: Journal, path: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as err:
-        raise CaptureError(f"cannot write the replay's journal {path}: {err.strerror}", "give --journal FILE") from err
+        raise _cannot_write(path, err) from err
 
 
 def load(path: Path, replay: Replay) -> Journal | None:
-    """The journal of an unfinished replay of the same; None where there is none. Raises CaptureError for another's."""
+    """The journal of the same replay, or None; raises CaptureError for an unfinished one of another."""
     try:
         journal = msgspec.json.decode(path.read_bytes(), type=Journal)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as err:
-        raise CaptureError(f"the replay's journal {path} cannot be read: {err}", "remove it to begin anew") from err
+        raise CaptureError(f"the replay's journal {path} cannot be read: {err}", "give --again to begin anew") from err
+    if journal.version == VERSION and journal.replay == replay:
+        return journal
     if journal.finished:
         return None
-    if journal.version != VERSION or journal.replay != replay:
-        raise CaptureError(
-            f"{path} is the journal of an unfinished replay with other options",
-            "give the same options to go on with it, or remove the file to begin anew",
-        )
-    return journal
+    raise CaptureError(
+        f"{path} is the journal of an unfinished replay with other options",
+        "give the same options to go on with it, or --again to begin anew",
+    )
+
+
+def _cannot_write(path: Path, err: OSError) -> CaptureError:
+    return CaptureError(f"cannot write the replay's journal {path}: {err.strerror}", "give --journal FILE")

@@ -1,6 +1,7 @@
 """The messages of a capture in the order in which Kafka got them, partition by partition and merged by their times.
 
-In: a capture, and which topics and rows are wanted. Out: messages as they were, each with the time at which it is due.
+In: a capture, and which topics and rows are wanted. Out: messages as they were, each with the time at which it is due;
+changes of the roster are due a little before their time.
 """
 
 from __future__ import annotations
@@ -18,15 +19,20 @@ from stream.capture_streams import CapturedStreams, Context, Told
 from stream.capture_values import ALL_ROW_COLUMNS, MESSAGE_COLUMNS, captured_message
 from stream.messages import decode, encode
 from stream.offset_gaps import PartitionId
-from stream.roster import SourceDown, SourceUp
+from stream.roster import SourceDown
 from stream.topics import PACKED
 
 AFTER_ALL_MS = (1 << 63) - 1
 OWN = -1
+ROSTER_LEAD_MS = 3_000
+"""Changes of the roster go so much ahead of the rows: one that is early harms nobody, one that is late lets readers
+settle what it would have held back."""
 
 
 class Due(NamedTuple):
     """A message and Kafka's time of it, which never goes back within a partition; first_ns is its first event time.
+
+    Changes of the roster are due ROSTER_LEAD_MS before their time.
 
     A message that is not in the capture (the end of a stream that has none there) is on partition OWN.
     """
@@ -66,7 +72,8 @@ def _of_partition(
     streams: CapturedStreams,
     context: Context,
 ) -> Iterator[Due]:
-    changed = {told.offset: told for told in context.told if isinstance(told.item, SourceUp | SourceDown)}
+    changed = {told.offset: told for told in context.told if told.is_roster}
+    lead_ms = ROSTER_LEAD_MS if partition.topic == "control" else 0
     at_ms = NO_TIMESTAMP_MS
     for part in folder.parts([partition.topic]):
         if part.id != partition or part.messages == 0:
@@ -93,7 +100,7 @@ def _of_partition(
             message = captured_message(loaded, index)
             if partition.topic == "control":
                 message = _as_told(message, changed[offset])
-            yield Due(int(times_ms[index]), rank, message, first_ns)
+            yield Due(int(times_ms[index]) - lead_ms, rank, message, first_ns)
 
 
 def _as_told(message: Captured, told: Told) -> Captured:
@@ -106,7 +113,7 @@ def _as_told(message: Captured, told: Told) -> Captured:
 
 def _not_in_the_capture(context: Context) -> Iterator[Due]:
     """Ends of streams that the capture does not end: of silent ones when they fell silent, of the others at the end."""
-    ends = [(told.timestamp_ms, told.item) for told in context.told if told.offset < 0]
+    ends = [(told.timestamp_ms - ROSTER_LEAD_MS, told.item) for told in context.told if told.offset < 0]
     ends += [(AFTER_ALL_MS, change) for change in context.cut]
     for number, (at_ms, item) in enumerate(ends):
         assert isinstance(item, SourceDown)

@@ -16,7 +16,7 @@ from stream import wire
 from stream.batch import MARK_END
 from stream.capture_message import NO_TIMESTAMP_MS, NS_PER_MS, Captured
 from stream.capture_select import RowFilter
-from stream.errors import ConfigError, WireError
+from stream.errors import WireError
 from stream.record import EVENT, MAX_TIME_NS, RECORD_BYTES
 from stream.topics import FACTS, PACKED
 
@@ -27,15 +27,14 @@ _ROSTER_TIMES = ("from_ns", "at_ns")
 
 
 class UnchangeableError(WireError):
-    """A message whose times cannot be found: it is sent as it was."""
+    """A message whose times cannot be found: its value is sent as it was."""
 
 
 def rewritten(message: Captured, shift_ns: int, wanted: RowFilter) -> Captured:
     """The message with its times shifted and only the wanted rows; raises UnchangeableError where it cannot."""
-    if shift_ns and message.timestamp_ms != NO_TIMESTAMP_MS:
-        message = message._replace(timestamp_ms=max(message.timestamp_ms + shift_ns // NS_PER_MS, 0))
+    message = stamped(message, shift_ns)
     if message.topic in PACKED and message.value is not None and (shift_ns or wanted.cuts_rows):
-        return message._replace(value=_packed(message, message.value, shift_ns, wanted))
+        return message._replace(value=_packed(message.value, shift_ns, wanted))
     if not shift_ns:
         return message
     if message.topic in FACTS:
@@ -49,13 +48,20 @@ def rewritten(message: Captured, shift_ns: int, wanted: RowFilter) -> Captured:
     return message
 
 
+def stamped(message: Captured, shift_ns: int) -> Captured:
+    """The message with Kafka's time of it shifted alone."""
+    if not shift_ns or message.timestamp_ms == NO_TIMESTAMP_MS:
+        return message
+    return message._replace(timestamp_ms=max(message.timestamp_ms + shift_ns // NS_PER_MS, 0))
+
+
 def _shifted(time_ns: Any, shift_ns: int) -> Any:
     if not isinstance(time_ns, int):
         raise UnchangeableError(f"a time that is {time_ns!r}")
     return time_ns if time_ns == MARK_END else min(max(time_ns + shift_ns, 0), MAX_TIME_NS)
 
 
-def _packed(message: Captured, value: bytes, shift_ns: int, wanted: RowFilter) -> bytes:
+def _packed(value: bytes, shift_ns: int, wanted: RowFilter) -> bytes:
     try:
         magic, record_bytes, version, count, names_bytes = wire.HEADER.unpack_from(value)
         names: dict[str, Any] = msgspec.msgpack.decode(value[wire.HEADER.size : wire.HEADER.size + names_bytes])
@@ -68,7 +74,7 @@ def _packed(message: Captured, value: bytes, shift_ns: int, wanted: RowFilter) -
             _blank_rows(rows, events, record_bytes, names, wanted)
         if shift_ns:
             names["mark_ns"] = _shifted(names["mark_ns"], shift_ns)
-            _shift_rows(message, events, shift_ns)
+            _shift_rows(events, shift_ns)
     except (struct.error, msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as err:
         raise UnchangeableError(f"no packed value: {err}") from err
     packed = msgspec.msgpack.encode(names)
@@ -87,15 +93,16 @@ def _blank_rows(rows: bytearray, events: Any, record_bytes: int, names: dict[str
     names["texts"] = [text for text in names.get("texts", ()) if keep[text[0]]]
 
 
-def _shift_rows(message: Captured, events: Any, shift_ns: int) -> None:
+def _shift_rows(events: Any, shift_ns: int) -> None:
     told = events["kind"] != 0
     times = events["time_ns"]
-    if told.any() and int(times[told].min()) + shift_ns < 0:
-        raise ConfigError(f"the shift would put {message.place} before 1970", "shift by less, or give --shift now")
+    if told.any() and not 0 <= int(times[told].min()) <= int(times[told].max()) <= MAX_TIME_NS:
+        raise UnchangeableError("a time that no clock shows")
     for name in ("time_ns", "seen_ns"):
+        was = events[name]
         # A time of 0 in seen_ns says that nobody saw it.
-        known = told if name == "time_ns" else told & (events[name] != 0)
-        events[name][known] = np.minimum(events[name][known] + shift_ns, MAX_TIME_NS)
+        known = told if name == "time_ns" else told & (was > 0) & (was <= MAX_TIME_NS)
+        events[name][known] = np.clip(was[known] + shift_ns, 0, MAX_TIME_NS)
 
 
 def _shifted_fact(message: Captured, shift_ns: int) -> Captured:

@@ -65,8 +65,7 @@ class ReplaySender:
         timestamp: dict[str, Any] = {}
         if message.timestamp_ms != NO_TIMESTAMP_MS:
             timestamp["timestamp"] = message.timestamp_ms
-        # What is not in the capture is of the one partition that the roster has.
-        partition = PARTITION_BY_KEY if self._by_key else max(message.partition, 0)
+        partition = PARTITION_BY_KEY if self._by_key else origin.partition_kept
         while True:
             try:
                 self._producer.produce(
@@ -84,7 +83,6 @@ class ReplaySender:
             except KafkaException as err:
                 raise self._refused(message.topic, err.args[0]) from err
         self.bytes += len(message.value or b"")
-        self.poll(0)
 
     def there_already(self, message: Captured, origin: Origin) -> None:
         """Books a message that an earlier process sent and did not live to book."""
@@ -119,7 +117,7 @@ class ReplaySender:
         self._producer.close()
 
     def _book(self, message: Captured, origin: Origin) -> _Sent:
-        sent = _Sent(origin.offset, digest(origin, message.key, message.value))
+        sent = _Sent(origin.offset, digest(origin, message))
         self._sent[origin.place].append(sent)
         return sent
 

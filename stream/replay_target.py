@@ -31,18 +31,23 @@ def default_prefix(manifest: Manifest) -> str:
     return f"{PREFIX}.{manifest.plan.prefix}"
 
 
-def guard_names(manifest: Manifest, settings: KafkaSettings, *, any_prefix: bool) -> ClusterView:
-    """Raises ConfigError for the captured topics themselves, and for topics whose name does not tell of a replay."""
-    prefix = settings.prefix
+def guard_prefix(manifest: Manifest, prefix: str, *, any_prefix: bool) -> None:
+    """Raises ConfigError for topics whose names do not tell of a replay."""
     if not prefix.startswith(f"{PREFIX}.") and not any_prefix:
         raise ConfigError(
             f"a replay into {prefix}.* could be taken for what happens now: its prefix does not begin with {PREFIX}.",
             f"give --to-prefix {default_prefix(manifest)}, or --any-prefix if you mean it",
         )
+
+
+def guard_source(manifest: Manifest, settings: KafkaSettings, *, into_source: bool) -> ClusterView:
+    """The target's cluster and topics; raises ConfigError if they are those that were captured."""
     view = look(settings, CONNECT_DEADLINE_S)
-    if prefix == manifest.plan.prefix and view.broker.cluster_id == manifest.plan.cluster_id and not any_prefix:
+    plan = manifest.plan
+    if (settings.prefix, view.broker.cluster_id) == (plan.prefix, plan.cluster_id) and not into_source:
         raise ConfigError(
-            f"{prefix}.* on this cluster is what was captured", f"give --to-prefix {default_prefix(manifest)}"
+            f"{settings.prefix}.* on this cluster is what was captured",
+            f"give --to-prefix {default_prefix(manifest)}, or --into-source if you mean it",
         )
     return view
 

@@ -104,11 +104,17 @@ def add_group(verbs: Verbs, name: str, summary: str, description: str = "", defa
     return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
 
-def add_kafka_options(parser: argparse.ArgumentParser, servers: str = "localhost:9092", prefix: str = "fabric") -> None:
-    """The options that every verb with Kafka has; `servers` and `prefix` say the verb's defaults."""
+def add_kafka_options(
+    parser: argparse.ArgumentParser, servers: str = "localhost:9092", prefix: str | None = "fabric"
+) -> None:
+    """The options that every verb with Kafka has; `servers` and `prefix` say the verb's defaults.
+
+    With prefix None the verb has another option for it, and sets `prefix` itself.
+    """
     group = parser.add_argument_group("Kafka")
     group.add_argument("--bootstrap-servers", metavar="HOST:PORT", help=f"where Kafka is (default: {servers})")
-    group.add_argument("--prefix", metavar="NAME", help=f"what the topics' names begin with (default: {prefix})")
+    if prefix is not None:
+        group.add_argument("--prefix", metavar="NAME", help=f"what the topics' names begin with (default: {prefix})")
     group.add_argument(
         "-X", dest="librdkafka", metavar="KEY=VALUE", action="append", default=[], help="a setting of librdkafka"
     )

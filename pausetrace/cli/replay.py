@@ -13,10 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pausetrace.cli.options import Verbs
     from stream.capture_manifest import Manifest
-    from stream.replay import Options, Replayed, Shift
+    from stream.replay import Replayed
+    from stream.replay_plan import Options, Shift
 
-_DURATION = re.compile(r"(?P<sign>[+-]?)(?P<number>\d+(?:\.\d+)?)(?P<unit>ns|us|ms|s|m|h|d)")
-_UNITS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
+_DURATION = re.compile(r"(?P<sign>[+-]?)(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h|d)")
+_UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
 
 
 def register(verbs: Verbs) -> None:
@@ -24,9 +25,9 @@ def register(verbs: Verbs) -> None:
     parser = add_verb(
         verbs, "replay", "send a capture to topics of its own", run_replay,
         "Sends a capture (docs/capture.md) to topics under another prefix, at its own pace or another, each message\n"
-        "once and with a header that says where it was. If it is stopped in whatever way, the same command goes on\n"
-        "(docs/replay.md).",
-        "a duration is a number with ns, us, ms, s, m, h or d, such as -90m.",
+        "once and with a header that says where it was. If it is stopped in whatever way, the same command goes on;\n"
+        "after the end it only compares what Kafka has with what was sent (docs/replay.md).",
+        "a duration is a number with ms, s, m, h or d: --shift 1.5h, or --shift=-90m for back.",
     )  # fmt: skip
     parser.add_argument("folder", metavar="CAPTURE", help="the capture")
     parser.add_argument(
@@ -35,6 +36,7 @@ def register(verbs: Verbs) -> None:
     parser.add_argument(
         "--any-prefix", action="store_true", help="write even where the prefix does not begin with replay."
     )
+    parser.add_argument("--into-source", action="store_true", help="write even to the very topics that were captured")
     parser.add_argument(
         "--topic", metavar="NAME", action="append", default=[],
         help="this topic, beside roster and facts (repeatable; default: events as sources published them)",
@@ -49,10 +51,11 @@ def register(verbs: Verbs) -> None:
         help="as they were (default), or by the messages' keys",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only count what would be sent; needs no Kafka")
+    parser.add_argument("--again", action="store_true", help="send everything anew, whatever was sent before")
     parser.add_argument("--journal", metavar="FILE", help="where to keep how far it has come (default: beside CAPTURE)")
     add_output_option(parser, "table", "json")
     add_row_options(parser)
-    add_kafka_options(parser)
+    add_kafka_options(parser, prefix=None)
 
 
 def run_replay(args: argparse.Namespace) -> int:
@@ -70,31 +73,34 @@ def run_replay(args: argparse.Namespace) -> int:
     path = Path(args.folder)
     manifest = load_manifest(path)
     options = _options(args, manifest)
+    prefix = args.prefix = args.to_prefix or default_prefix(manifest)
+    stopped = False
     with Bar("replaying", "messages") as bar:
 
         def progress(done: Done) -> None:
             bar.update(done.messages, done.of_messages, done.bytes)
 
         if args.dry_run:
-            _tell(args, dry_run(path, options, progress=progress), options, "would replay")
-            return 0
-        # --prefix names what was captured everywhere else; here it would only be taken for the target's.
-        args.prefix = args.to_prefix or default_prefix(manifest)
-        settings = kafka_settings(args)
-        journal = Path(args.journal) if args.journal else journal_path(path, settings.prefix)
-        with stop_on_signals() as stop:
-            done = replay(path, settings, options, journal, progress=progress, stop=stop.is_set)
+            done = dry_run(path, prefix, options, progress=progress)
+        else:
+            settings = kafka_settings(args)
+            journal = Path(args.journal) if args.journal else journal_path(path, prefix)
+            with stop_on_signals() as stop:
+                done = replay(path, settings, options, journal, progress=progress, stop=stop.is_set)
+                stopped = stop.is_set()
+    for note in done.notes:
+        print(f"pausetrace: note: {note}", file=sys.stderr)
     for problem in done.problems:
         print(f"pausetrace: {problem}", file=sys.stderr)
-    _tell(args, done, options, f"replayed to {settings.prefix}.*")
-    if stop.is_set():
-        return EXIT_INTERRUPTED
-    return EXIT_FAILURE if done.problems else 0
+    _tell(args, done, options, f"would replay to {prefix}.*" if args.dry_run else f"replayed to {prefix}.*")
+    if not done.problems:
+        return 0
+    return EXIT_INTERRUPTED if stopped else EXIT_FAILURE
 
 
 def _options(args: argparse.Namespace, manifest: Manifest) -> Options:
     from stream.errors import ConfigError
-    from stream.replay import Options
+    from stream.replay_plan import Options
     from stream.topics import bare_name
 
     if args.speed == "max":
@@ -107,7 +113,10 @@ def _options(args: argparse.Namespace, manifest: Manifest) -> Options:
         if not 0 < speed < float("inf"):
             raise ConfigError(f"--speed {args.speed} is no speed", "give a number such as 1 or 10, or max")
     topics = tuple(dict.fromkeys(bare_name(manifest.plan.prefix, topic) for topic in args.topic))
-    return Options(topics, row_filter(args), _shift(args.shift), speed, args.partitions == "by-key", args.any_prefix)
+    return Options(
+        topics, row_filter(args), _shift(args.shift), speed, args.partitions == "by-key", args.any_prefix,
+        args.into_source, args.again,
+    )  # fmt: skip
 
 
 def _shift(text: str) -> Shift:
@@ -148,4 +157,4 @@ def _tell(args: argparse.Namespace, done: Replayed, options: Options, what: str)
     if done.found:
         print(f"{done.found:,} messages were there already")
     if done.untouched:
-        print(f"{done.untouched:,} messages that do not decode are sent as they were")
+        print(f"{done.untouched:,} messages that do not decode keep the times that are in them")
