@@ -231,10 +231,12 @@ class Detect:
     def _settle(self, stream: StreamKey, state: _StreamState, lost: int, down: _Down | None) -> list[Item]:
         """Output for all rows up to the stream's mark, and for the end of the stream if `down` is given."""
         self._touched.add(stream)
+        # Whether the roster told of the end before this or tells of it later must make no difference.
+        told_ns = state.mark_ns
+        if told_ns < MARK_END:
+            state.reached_ns = told_ns
         if down is not None:
             state.mark_ns, state.finished = MARK_END, True
-        elif state.mark_ns < MARK_END:
-            state.reached_ns = state.mark_ns
         ready = state.waiting["time_ns"] <= state.mark_ns
         rows, state.waiting = state.waiting[ready], state.waiting[~ready]
         rows = rows[np.argsort(rows["time_ns"], kind="stable")]
@@ -242,7 +244,8 @@ class Detect:
         if lost:
             row = empty_events(1)
             row["kind"], row["value"], row["extra"] = kinds.SOURCE_LOST, lost, SEQUENCE_GAP
-            row["time_ns"] = rows["time_ns"][0] if len(rows) else state.reached_ns
+            known = len(rows) > 0 and rows["time_ns"][0] <= told_ns
+            row["time_ns"] = rows["time_ns"][0] if known else state.reached_ns
             row["port"] = state.port_indices([NO_PORT])[0]
             episodes.insert(0, row)
         if down is not None:

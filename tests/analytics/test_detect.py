@@ -79,6 +79,15 @@ def test_an_xon_without_a_pause_is_counted_and_makes_no_row() -> None:
     assert detect.counters["unmatched_xons"] == 1
 
 
+@pytest.mark.parametrize("mark_ns", [5, 10, 15, 30])
+@pytest.mark.parametrize("at_ns", [0, 12, 40])
+def test_an_end_told_before_the_rows_is_the_same_as_one_told_after_them(mark_ns: int, at_ns: int) -> None:
+    # It begins within the stream, so that a loss of unknown size is told as well.
+    batch, end = value(7, frame(XOFF, 10), frame(XON, 20), frame(XOFF, 20), mark_ns=mark_ns), down(9, at_ns)
+    before, after = Detect(), Detect()
+    assert told(before.process([end, batch])) == told(after.process([batch, end]))
+
+
 def test_ports_priorities_and_sides_are_paused_apart() -> None:
     detect = Detect()
     frames = [
