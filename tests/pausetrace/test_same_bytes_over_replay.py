@@ -1,0 +1,149 @@
+"""Final cascades are the same bytes live, replayed at the original pace or as fast as can be, and analyzed offline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from analytics.offline import final_cascades
+from pausetrace.capture_analysis import analyze_capture
+from pausetrace.importer import import_trace
+from simulation.trace import read_trace
+from simulation.trace_items import trace_items
+from simulation.trace_rows import trace_streams
+from stream import kinds
+from stream.capture import capture
+from stream.capture_manifest import Range
+from stream.capture_select import RowFilter
+from stream.capture_source import KafkaSource
+from stream.cascade import FINAL, Cascade
+from stream.embedded import EmbeddedBroker
+from stream.kafka_settings import KafkaSettings
+from stream.messages import encode
+from stream.replay import Replayed, replay
+from stream.replay_plan import Options
+from stream.topics import TOPICS
+from tests.kafka_brokers import fresh_prefix
+from tests.pausetrace.live_steps import LiveSteps
+
+TRACE = Path(__file__).parents[1] / "data/ns3/two_roots-ls-s1"
+START_NS = 1_780_000_000_000_000_000
+PACE_S = 2.0
+MAX = 0.0
+
+
+class Recording:
+    """A trace that was published over PACE_S seconds, what was said of it meanwhile, and the capture of it."""
+
+    def __init__(self, settings: KafkaSettings, folder: Path) -> None:
+        self.settings = settings
+        self.folder = folder
+        with LiveSteps(settings) as steps:
+            import_trace(read_trace(TRACE), settings, "dc-1", START_NS, PACE_S)
+            self.finals = steps.finals(len(from_files()))
+        with KafkaSource(settings) as source:
+            capture(source, folder, [topic.name for topic in TOPICS], settings.prefix, Range())
+
+
+def as_bytes(cascades: tuple[Cascade, ...] | list[Cascade]) -> list[bytes]:
+    return sorted(encode(cascade).value for cascade in cascades)
+
+
+def from_files(start_ns: int = START_NS) -> list[bytes]:
+    trace = read_trace(TRACE)
+    return as_bytes(final_cascades(trace_items(trace_streams(trace, "dc-1", trace.name, "any", start_ns))))
+
+
+def replayed(recording: Recording, target: KafkaSettings, journal: Path, options: Options, count: int) -> list[bytes]:
+    """The final cascades of detect and correlate that read a replay while it is sent."""
+    with LiveSteps(target) as steps:
+        assert whole(replay(recording.folder, target, options, journal))
+        finals = steps.finals(count)
+        assert steps.correlate.counters.get("step_late_rows", 0) == 0
+    return finals
+
+
+def whole(done: Replayed) -> bool:
+    return not done.problems
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recording]:
+    with EmbeddedBroker() as broker:
+        yield Recording(broker.settings, tmp_path_factory.mktemp("capture") / "c")
+
+
+@pytest.fixture
+def target() -> Iterator[KafkaSettings]:
+    with EmbeddedBroker("replay.fabric") as broker:
+        yield broker.settings
+
+
+def test_live_cascades_are_those_from_files(recording: Recording) -> None:
+    assert len(recording.finals) > 3
+    assert recording.finals == from_files()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_analyzed_offline(recording: Recording, workers: int) -> None:
+    analysis = analyze_capture(recording.folder, RowFilter(), workers=workers)
+    assert as_bytes(analysis.cascades) == recording.finals
+    assert analysis.unfinished == ()
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_replayed_as_fast_as_can_be(recording: Recording, by_key: bool, target: KafkaSettings, tmp_path: Path) -> None:
+    options = Options(speed=MAX, by_key=by_key)
+    assert replayed(recording, target, tmp_path / "j", options, len(recording.finals)) == recording.finals
+
+
+@pytest.mark.slow
+def test_replayed_at_the_original_pace(recording: Recording, target: KafkaSettings, tmp_path: Path) -> None:
+    begun_s = time.monotonic()
+    finals = replayed(recording, target, tmp_path / "j", Options(speed=1.0), len(recording.finals))
+    assert finals == recording.finals
+    assert time.monotonic() - begun_s >= 0.9 * PACE_S
+
+
+def test_shifted_in_time_it_is_what_a_trace_of_that_time_gives(
+    recording: Recording, target: KafkaSettings, tmp_path: Path
+) -> None:
+    shift_ns = 86_400_000_000_000
+    options = Options(speed=MAX, shift=shift_ns)
+    assert replayed(recording, target, tmp_path / "j", options, len(recording.finals)) == from_files(
+        START_NS + shift_ns
+    )
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        RowFilter(devices=frozenset({"h6", "leaf2"})),
+        RowFilter(kinds=frozenset({kinds.PFC_XOFF, kinds.PFC_XON})),
+        RowFilter(from_ns=START_NS + 600_000, to_ns=START_NS + 1_500_000),
+    ],
+    ids=["device", "kind", "time"],
+)
+def test_rows_chosen_for_a_replay_and_for_an_analysis_give_the_same(
+    recording: Recording, wanted: RowFilter, target: KafkaSettings, tmp_path: Path
+) -> None:
+    analysis = analyze_capture(recording.folder, wanted)
+    # A replay ends what it has no end of, which makes final what an analysis calls unfinished.
+    unfinished = [msgspec.structs.replace(cascade, revision=FINAL) for cascade in analysis.unfinished]
+    expected = as_bytes([*analysis.cascades, *unfinished])
+    assert expected not in ([], recording.finals)
+    assert replayed(recording, target, tmp_path / "j", Options(speed=MAX, wanted=wanted), len(expected)) == expected
+
+
+@pytest.mark.kafka
+def test_the_same_on_a_real_kafka(real_settings: KafkaSettings, tmp_path: Path) -> None:
+    recording = Recording(real_settings, tmp_path / "c")
+    assert recording.finals == from_files()
+    target = KafkaSettings(real_settings.bootstrap_servers, f"replay.{fresh_prefix()}")
+    assert whole(replay(recording.folder, target, Options(speed=MAX), tmp_path / "j"))
+    with LiveSteps(target) as steps:
+        assert steps.finals(len(recording.finals)) == recording.finals
