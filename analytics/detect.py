@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from analytics.pauses import CLOSED, SLOTS_PER_PORT, pair_pauses, slots
+import analytics.first_look  # noqa: F401 - values are looked at by it from now on
+from analytics.layout import Ints
+from analytics.pauses import ALWAYS, CLOSED, SLOTS_PER_PORT, UNLESS_ZERO, episodes_of, in_order
 from stream import kinds, snapshot
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.errors import WireError
 from stream.messages import Item
-from stream.record import EVENT, Events, empty_events
+from stream.record import EVENT, TIME, WORDS, Events, Words, empty_events, joined, picked, words
 from stream.roster import SourceDown, SourceUp
 from stream.topics import RAW
 
@@ -32,23 +34,15 @@ MAX_PORTS = 65_535
 NO_PORT = "-"
 """Port of rows that speak of the whole stream."""
 
-_FORWARDED = np.zeros(256, bool)
-_FORWARDED[
-    [
-        kinds.BY_NAME[name].code
-        for name in (
-            "PFC_PAUSED", "PFC_FRAMES", "PFC_WATCHDOG", "ECN_MARKED", "QUEUE_DEPTH", "PORT_BYTES", "LINK_ERRORS",
-            "FLOW_BYTES", "PCIE_WIDTH", "PCIE_SPEED", "PCIE_RATE", "PCIE_ERRORS", "PCIE_STALL", "RDMA_ERRORS",
-            "SOURCE_LOST",
-        )
-    ]
-] = True  # fmt: skip
-
-_STATE = np.zeros(256, bool)
-"""Kinds that tell a state, of which 0 is one (no lane, no storm); of counters a row of 0 tells nothing."""
-_STATE[
-    [kinds.BY_NAME[name].code for name in ("PFC_WATCHDOG", "PCIE_WIDTH", "PCIE_SPEED", "PCIE_RATE", "SOURCE_LOST")]
-] = True
+_FORWARDED = np.zeros(256, np.uint8)
+for _name in (
+    "PFC_PAUSED", "PFC_FRAMES", "ECN_MARKED", "QUEUE_DEPTH", "PORT_BYTES", "LINK_ERRORS", "FLOW_BYTES", "PCIE_ERRORS",
+    "PCIE_STALL", "RDMA_ERRORS",
+):  # fmt: skip
+    _FORWARDED[kinds.BY_NAME[_name].code] = UNLESS_ZERO
+# Kinds that tell a state, of which 0 is one (no lane, no storm); of counters a row of 0 tells nothing.
+for _name in ("PFC_WATCHDOG", "PCIE_WIDTH", "PCIE_SPEED", "PCIE_RATE", "SOURCE_LOST"):
+    _FORWARDED[kinds.BY_NAME[_name].code] = ALWAYS
 
 
 def episode_stream(stream: StreamKey) -> StreamKey:
@@ -65,8 +59,8 @@ class _Down:
 @dataclass(slots=True)
 class _StreamState:
     ports: dict[str, int] = field(default_factory=dict)
-    open_ns: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(0, np.int64))
-    order: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(0, np.int64))
+    open_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    order: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     waiting: Events = field(default_factory=lambda: np.zeros(0, EVENT))
     mark_ns: int = -1
     reached_ns: int = 0
@@ -75,15 +69,29 @@ class _StreamState:
     out_seq: int = 0
     lost: int = 0
     finished: bool = False
+    told: list[Events] = field(default_factory=list)
+    """Episodes of this call of `process` that have not gone out yet."""
+    named: tuple[str, ...] = ()
+    named_index: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Ports as the last value named them, and the index of each; -1 = not met in a row yet."""
+
+    def index_of(self, names: tuple[str, ...]) -> Ints:
+        """Index of each port, -1 for one without; most values of a stream name the same ports."""
+        if names != self.named:
+            self.named = names
+            self.named_index = np.array([self.ports.get(name, -1) for name in names], np.int64)
+        return self.named_index
 
     def port_indices(self, names: Sequence[str]) -> list[int]:
         """Index of each port, with room made for new ones; raises WireError if a row could not hold an index."""
         new = [name for name in dict.fromkeys(names) if name not in self.ports]
         if len(self.ports) + len(new) > MAX_PORTS:
             raise WireError(f"a stream with more than {MAX_PORTS} ports")
-        self.ports.update((name, index) for index, name in enumerate(new, len(self.ports)))
-        self.open_ns = np.concatenate((self.open_ns, np.full(len(new) * SLOTS_PER_PORT, CLOSED)))
-        self.order = np.concatenate((self.order, np.zeros(len(new) * SLOTS_PER_PORT, np.int64)))
+        if new:
+            self.ports.update((name, index) for index, name in enumerate(new, len(self.ports)))
+            self.open_ns = np.concatenate((self.open_ns, np.full(len(new) * SLOTS_PER_PORT, CLOSED)))
+            self.order = np.concatenate((self.order, np.zeros(len(new) * SLOTS_PER_PORT, np.int64)))
+            self.named = ()
         return [self.ports[name] for name in names]
 
     def plain(self) -> list[Any]:
@@ -116,19 +124,21 @@ class Detect:
         """Streams that are finished, the oldest first."""
         self._forgotten: set[StreamKey] = set()
         self._just_restored: list[StreamKey] = []
+        self._telling: dict[StreamKey, None] = {}
+        """Streams of which something goes out at the end of this call of `process`, in the order of their first."""
+        self._room: Words = np.zeros((MAX_EVENTS, WORDS), np.int64)
 
     def process(self, batch: Sequence[Item]) -> list[Item]:
         """Takes batches and roster changes in; returns batches of the episode topic."""
-        out = self._end_restored()
+        out: list[Item] = []
+        self._end_restored()
         for item in batch:
             if isinstance(item, Batch):
-                out += self._take(item)
-            elif isinstance(item, SourceDown):
-                out += self._source_down(item)
-            elif isinstance(item, SourceUp):
-                for key in item.stream_keys():
-                    self._downs.pop(key, None)
-        return out
+                self._take(item)
+            elif isinstance(item, SourceDown | SourceUp):
+                out += self._emit_all()  # what came before a change of the roster goes out before it takes effect
+                self._change(item)
+        return out + self._emit_all()
 
     def forget(self, gone: Callable[[StreamKey], bool]) -> None:
         """Drops the state of streams that another instance takes over: it has them from their last snapshot."""
@@ -170,48 +180,34 @@ class Detect:
         self._touched = set(self._streams)
         self._ended = dict.fromkeys(key for key, state in self._streams.items() if state.finished)
         self._just_restored = [key for key in self._streams if key not in self._ended]
+        self._telling = {}
 
-    def _end_restored(self) -> list[Item]:
-        """Ends of streams that came to us after the roster had told that they ended."""
-        out: list[Item] = []
-        for stream in self._just_restored:
-            state = self._streams.get(stream)
-            if state is not None and (down := self._read_to_its_end(stream, state)) is not None:
-                out += self._settle(stream, state, 0, down)
-        self._just_restored = []
-        return out
+    def _end_restored(self) -> None:
+        """Ends streams that came to us after the roster had told that they ended."""
+        restored, self._just_restored = self._just_restored, []
+        for stream in restored:
+            self._end_if_read(stream)
 
-    def _take(self, batch: Batch) -> list[Item]:
+    def _take(self, batch: Batch) -> None:
         if batch.stream.topic not in RAW:
             self.counters["items_of_other_topics"] += 1
-            return []
-        state = self._streams.setdefault(batch.stream, _StreamState())
+            return
+        state = self._streams.get(batch.stream)
+        if state is None:
+            state = self._streams[batch.stream] = _StreamState()
         if state.finished:
             self.counters["rows_after_the_end"] += len(batch.events)
-            return []
+            return
         self.counters["unknown_kinds"] += batch.skipped
-        events, row_seq = batch.events, batch.row_seqs()
+        events = batch.events
         lost = self._missing(state, batch)
         if state.next_seq > batch.seq:
-            fresh = row_seq >= state.next_seq
+            fresh = batch.row_seqs() >= state.next_seq
             self.counters["duplicate_rows"] += int(len(fresh) - fresh.sum())
-            events = events[fresh]
+            events = picked(events, fresh)
         state.next_seq = max(state.next_seq, batch.next_seq)
-        if len(events):
-            events = events.copy()
-            # Only ports that rows use take up state: a value may name thousands of others.
-            used = np.flatnonzero(np.bincount(events["port"]))
-            index = np.zeros(len(batch.ports), np.uint16)
-            index[used] = state.port_indices([batch.ports[port] for port in used.tolist()])
-            events["port"] = index[events["port"]]
-            late = events["time_ns"] < state.mark_ns
-            if late.any():
-                self.counters["late_rows"] += int(late.sum())
-                events = events[~late]
-        state.waiting = np.concatenate((state.waiting, events)) if len(state.waiting) else events
-        state.mark_ns = max(state.mark_ns, batch.mark_ns)
         down = self._read_to_its_end(batch.stream, state)
-        return self._settle(batch.stream, state, lost, down)
+        self._settle(batch.stream, state, events, batch.ports, batch.mark_ns, lost, down)
 
     def _missing(self, state: _StreamState, batch: Batch) -> int:
         """Rows lost before this batch: told by the source, or missing from the sequence; UNKNOWN if joined late."""
@@ -228,31 +224,96 @@ class Detect:
         self.counters["lost_rows"] += lost
         return lost
 
-    def _settle(self, stream: StreamKey, state: _StreamState, lost: int, down: _Down | None) -> list[Item]:
-        """Output for all rows up to the stream's mark, and for the end of the stream if `down` is given."""
-        self._touched.add(stream)
+    def _settle(
+        self,
+        stream: StreamKey,
+        state: _StreamState,
+        events: Events,
+        ports: tuple[str, ...],
+        mark_ns: int,
+        lost: int,
+        down: _Down | None,
+    ) -> None:
+        """Takes rows in and tells of all up to the stream's new mark, and of the stream's end if `down` is given."""
         # Whether the roster told of the end before this or tells of it later must make no difference.
-        told_ns = state.mark_ns
+        told_ns = max(state.mark_ns, mark_ns)
         if told_ns < MARK_END:
             state.reached_ns = told_ns
-        if down is not None:
-            state.mark_ns, state.finished = MARK_END, True
-        ready = state.waiting["time_ns"] <= state.mark_ns
-        rows, state.waiting = state.waiting[ready], state.waiting[~ready]
-        rows = rows[np.argsort(rows["time_ns"], kind="stable")]
-        episodes = [self._episodes(state, rows)]
+        rows, port_index = self._in_order(state, events, ports, MARK_END if down is not None else told_ns)
+        told = self._episodes(state, rows, port_index)
         if lost:
             row = empty_events(1)
             row["kind"], row["value"], row["extra"] = kinds.SOURCE_LOST, lost, SEQUENCE_GAP
-            known = len(rows) > 0 and rows["time_ns"][0] <= told_ns
-            row["time_ns"] = rows["time_ns"][0] if known else state.reached_ns
+            known = len(rows) > 0 and rows[0, TIME] <= told_ns
+            row["time_ns"] = rows[0, TIME] if known else state.reached_ns
             row["port"] = state.port_indices([NO_PORT])[0]
-            episodes.insert(0, row)
+            told = joined([row, told])
         if down is not None:
+            state.finished = True
             # A source that says it ended before what it has told is taken to have ended then.
-            episodes.append(self._close_open_pauses(state, max(down.at_ns, state.reached_ns)))
-        told = np.concatenate(episodes)
-        out = self._emit(stream, state, told[np.argsort(told["time_ns"], kind="stable")])
+            told = _sorted(joined([told, self._close_open_pauses(state, max(down.at_ns, state.reached_ns))]))
+        if len(told):
+            state.told.append(told)
+        self._telling[stream] = None
+
+    def _in_order(
+        self, state: _StreamState, events: Events, ports: tuple[str, ...], mark_ns: int
+    ) -> tuple[Words, Ints]:
+        """Moves the mark; returns the rows up to it in order, with the index of each port that they name."""
+        before_ns, state.mark_ns = state.mark_ns, mark_ns
+        rows, port_index = words(events), state.index_of(ports)
+        if not len(state.waiting) and (not len(rows) or in_order(rows, before_ns, state.mark_ns, port_index)):
+            return rows, port_index
+        if len(events):
+            events = joined([events])
+            # Only ports that rows use take up state: a value may name thousands of others.
+            used = np.flatnonzero(np.bincount(events["port"]))
+            index = np.zeros(len(ports), np.uint16)
+            index[used] = state.port_indices([ports[port] for port in used.tolist()])
+            events["port"] = index[events["port"]]
+            late = events["time_ns"] < before_ns
+            if late.any():
+                self.counters["late_rows"] += int(late.sum())
+                events = picked(events, ~late)
+        events = joined([state.waiting, events])
+        ready = events["time_ns"] <= state.mark_ns
+        state.waiting = picked(events, ~ready)
+        return words(_sorted(picked(events, ready))), np.arange(len(state.ports))
+
+    def _episodes(self, state: _StreamState, rows: Words, port_index: Ints) -> Events:
+        if not len(rows):
+            return empty_events(0)
+        if len(rows) > len(self._room):
+            self._room = np.zeros_like(rows)
+        count, refreshes, unmatched = episodes_of(rows, port_index, _FORWARDED, state.open_ns, state.order, self._room)
+        self.counters["pause_refreshes"] += refreshes
+        self.counters["unmatched_xons"] += unmatched
+        return self._room[:count].copy().view(EVENT).ravel()
+
+    def _emit_all(self) -> list[Item]:
+        out: list[Item] = []
+        for stream in self._telling:
+            out += self._emit(stream, self._streams[stream])
+        self._touched.update(self._telling)
+        self._telling = {}
+        return out
+
+    def _emit(self, stream: StreamKey, state: _StreamState) -> list[Item]:
+        """The stream's episodes in values, of which the last tells its mark; after its end, most is forgotten."""
+        out: list[Item] = []
+        episodes, state.told = joined(state.told), []
+        names = list(state.ports) if len(episodes) else []
+        for start in range(0, max(len(episodes), 1), MAX_EVENTS):
+            part = episodes[start : start + MAX_EVENTS]
+            ports: tuple[str, ...] = ()
+            if len(part):
+                used = np.flatnonzero(np.bincount(part["port"]))
+                part["port"] = np.searchsorted(used, part["port"])
+                ports = tuple(names[port] for port in used.tolist())
+            last = start + MAX_EVENTS >= len(episodes)
+            mark_ns = state.mark_ns if last else int(part["time_ns"][-1])
+            out.append(Batch(episode_stream(stream), state.out_seq, mark_ns, ports, part, lost=state.lost))
+            state.out_seq += len(part)
         if state.finished:
             # Its number of rows is all that is still asked for.
             state.reached_ns = 0
@@ -265,50 +326,20 @@ class Detect:
                 self._forgotten.add(oldest)
         return out
 
-    def _episodes(self, state: _StreamState, rows: Events) -> Events:
-        count = len(rows)
-        out_kind = np.zeros(count, np.uint8)
-        span, order = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        identity = np.arange(len(state.ports))
-        refreshes, unmatched = pair_pauses(
-            rows["time_ns"].copy(), rows["kind"].copy(), slots(rows, identity), state.open_ns, state.order,
-            out_kind, span, order,
-        )  # fmt: skip
-        self.counters["pause_refreshes"] += refreshes
-        self.counters["unmatched_xons"] += unmatched
-        paired = out_kind > 0
-        forwarded = _FORWARDED[rows["kind"]] & ((rows["value"] != 0) | _STATE[rows["kind"]])
-        keep = paired | forwarded
-        episodes = rows[keep]
-        paired = paired[keep]
-        episodes["kind"][paired] = out_kind[keep][paired]
-        episodes["span_ns"][paired] = span[keep][paired]
-        episodes["value"][paired] = span[keep][paired]
-        episodes["extra"][paired] = order[keep][paired]
-        return episodes
-
-    def _emit(self, stream: StreamKey, state: _StreamState, episodes: Events) -> list[Item]:
-        out: list[Item] = []
-        names = list(state.ports)
-        for start in range(0, max(len(episodes), 1), MAX_EVENTS):
-            part = episodes[start : start + MAX_EVENTS].copy()
-            used, part["port"] = np.unique(part["port"], return_inverse=True)
-            last = start + MAX_EVENTS >= len(episodes)
-            mark_ns = state.mark_ns if last else int(part["time_ns"][-1])
-            ports = tuple(names[port] for port in used)
-            out.append(Batch(episode_stream(stream), state.out_seq, mark_ns, ports, part, lost=state.lost))
-            state.out_seq += len(part)
-        return out
-
-    def _source_down(self, change: SourceDown) -> list[Item]:
-        out: list[Item] = []
+    def _change(self, change: SourceUp | SourceDown) -> None:
+        if isinstance(change, SourceUp):
+            for key in change.stream_keys():
+                self._downs.pop(key, None)
+            return
         for key, stream in zip(change.stream_keys(), change.streams, strict=True):
             if stream.topic in RAW:
                 self._downs[key] = _Down(change.at_ns, stream.last_seq)
-                state = self._streams.get(key)
-                if state is not None and (down := self._read_to_its_end(key, state)) is not None:
-                    out += self._settle(key, state, 0, down)
-        return out
+                self._end_if_read(key)
+
+    def _end_if_read(self, stream: StreamKey) -> None:
+        state = self._streams.get(stream)
+        if state is not None and (down := self._read_to_its_end(stream, state)) is not None:
+            self._settle(stream, state, empty_events(0), (), 0, 0, down)
 
     def _read_to_its_end(self, stream: StreamKey, state: _StreamState) -> _Down | None:
         """The stream's SOURCE_DOWN if it is known and the stream's last row has been read."""
@@ -331,3 +362,8 @@ class Detect:
         state.open_ns[open_slots] = CLOSED
         self.counters["pauses_ended_by_source_down"] += len(open_slots)
         return closing
+
+
+def _sorted(events: Events) -> Events:
+    """The rows by time; those of one instant keep their order."""
+    return picked(events, np.argsort(events["time_ns"], kind="stable"))

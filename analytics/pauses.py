@@ -1,17 +1,16 @@
 """Pairs pause frames of one stream into intervals: XOFF opens, XON closes, the order on the queue and side is counted.
 
-In: columns of one stream in its own order and per-slot state. Out: for every row what it becomes, 0 for nothing.
+In: rows of one stream as words (stream.record), and per-slot state. Out: episodes, as words too.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from analytics.compiled import kernel
 from stream import kinds
+from stream.record import EXTRA, KIND_BIT, PORT_BIT, PRIORITY_BIT, SIDE_BIT, SMALL, SPAN, TIME, VALUE, WORDS, Words
 
 Ints = npt.NDArray[np.int64]
 
@@ -20,49 +19,69 @@ SLOTS_PER_PORT = 9 * 3
 
 CLOSED = -1
 _XOFF, _XON, _OPEN, _INTERVAL = kinds.PFC_XOFF, kinds.PFC_XON, kinds.PAUSE_OPEN, kinds.PAUSE_INTERVAL
-
-
-def slots(events: npt.NDArray[Any], port_index: Ints) -> Ints:
-    """Slot of each row; `port_index` is the state's index of each of the batch's port names."""
-    priority = np.minimum(events["priority"], 8).astype(np.int64)
-    return (port_index[events["port"]] * 9 + priority) * 3 + events["side"]
+NEVER, UNLESS_ZERO, ALWAYS = range(3)
+"""When a row that is no pause frame goes on as it is."""
 
 
 @kernel
-def pair_pauses(
-    time_ns: Ints,
-    kind: npt.NDArray[np.uint8],
-    slot: Ints,
+def in_order(rows: Words, first_ns: int, last_ns: int, port_index: Ints) -> bool:
+    """Whether the times of all rows rise from first_ns to last_ns, and every port that they name has an index."""
+    before_ns = first_ns
+    for i in range(len(rows)):
+        time_ns = rows[i, TIME]
+        if time_ns < before_ns or port_index[rows[i, SMALL] >> PORT_BIT & 0xFFFF] < 0:
+            return False
+        before_ns = time_ns
+    return before_ns <= last_ns
+
+
+@kernel
+def episodes_of(
+    rows: Words,
+    port_index: Ints,
+    forwarded: npt.NDArray[np.uint8],
     open_ns: Ints,
     order: Ints,
-    out_kind: npt.NDArray[np.uint8],
-    out_span_ns: Ints,
-    out_order: Ints,
-) -> tuple[int, int]:
+    out: Words,
+) -> tuple[int, int, int]:
     """Walks rows in order and updates `open_ns` and `order` (one entry a slot) in place.
 
-    Fills, for pause rows, the kind that the row becomes (0 = none), its span in ns and its order. A second XOFF
-    refreshes the open pause (IEEE 802.1Qbb: a pause frame restarts the timer) and makes no row. Returns the number of
-    refreshes and of XONs without a pause.
+    `port_index` is the state's index of each port that a row names, which the rows of `out` bear; `forwarded` says of
+    each kind when its rows go on. `out` has room for all rows. A second XOFF refreshes the open pause (IEEE 802.1Qbb:
+    a pause frame restarts the timer) and makes no row. Returns the number of rows in `out`, of refreshes and of XONs
+    without a pause.
     """
-    refreshes = 0
-    unmatched = 0
-    for i in range(len(time_ns)):
-        s = slot[i]
-        if kind[i] == _XOFF:
-            if open_ns[s] == CLOSED:
-                open_ns[s] = time_ns[i]
-                order[s] += 1
-                out_kind[i] = _OPEN
-                out_order[i] = order[s]
-            else:
+    count = refreshes = unmatched = 0
+    for i in range(len(rows)):
+        small = rows[i, SMALL]
+        kind = small >> KIND_BIT & 0xFF
+        named = small >> PORT_BIT & 0xFFFF
+        port = port_index[named]
+        made = span_ns = number = 0
+        if kind in (_XOFF, _XON):
+            slot = (port * 9 + min(small >> PRIORITY_BIT & 0xFF, 8)) * 3 + (small >> SIDE_BIT & 0xFF)
+            if kind == _XOFF and open_ns[slot] == CLOSED:
+                open_ns[slot] = rows[i, TIME]
+                order[slot] += 1
+                made = _OPEN
+            elif kind == _XOFF:
                 refreshes += 1
-        elif kind[i] == _XON:
-            if open_ns[s] == CLOSED:
+            elif open_ns[slot] == CLOSED:
                 unmatched += 1
             else:
-                out_kind[i] = _INTERVAL
-                out_span_ns[i] = time_ns[i] - open_ns[s]
-                out_order[i] = order[s]
-                open_ns[s] = CLOSED
-    return refreshes, unmatched
+                made = _INTERVAL
+                span_ns = rows[i, TIME] - open_ns[slot]
+                open_ns[slot] = CLOSED
+            number = order[slot]
+        elif forwarded[kind] == ALWAYS or (forwarded[kind] == UNLESS_ZERO and rows[i, VALUE] != 0):
+            made = kind
+        if not made:
+            continue
+        for word in range(WORDS):
+            out[count, word] = rows[i, word]
+        if made != kind:
+            out[count, SPAN] = out[count, VALUE] = span_ns
+            out[count, EXTRA] = number
+        out[count, SMALL] = small + ((port - named) << PORT_BIT) + ((made - kind) << KIND_BIT)
+        count += 1
+    return count, refreshes, unmatched

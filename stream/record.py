@@ -36,6 +36,21 @@ EVENT = np.dtype([(name, numpy_type) for name, numpy_type, _, _ in FIELDS])
 Events = npt.NDArray[Any]
 """A one-dimensional array of dtype EVENT."""
 
+# The record as seven 8-byte words: six fields, and one that holds the six small ones, each from this bit on.
+TIME, SEEN, SPAN, VALUE, EXTRA, FLOW, SMALL = range(7)
+WORDS = RECORD_BYTES // 8
+PORT_BIT, KIND_BIT, PRIORITY_BIT, SIDE_BIT = 16, 32, 40, 48
+Words = npt.NDArray[np.int64]
+"""Rows as an array of int64 of shape (rows, WORDS), which compiled code reads fastest."""
+
+
+def words(events: Events) -> Words:
+    """The same rows as words, without a copy where they lie one behind the other."""
+    if not events.flags.c_contiguous:
+        events = joined([events])
+    return events.view(np.int64).reshape(-1, WORDS)
+
+
 MAX_TIME_NS = 1 << 62
 """No clock of a device is ever later (year 2116); a larger time is corruption and would overflow sums."""
 

@@ -7,6 +7,7 @@ of 8, records. The length of names leaves the zeros out.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +18,7 @@ from stream import kinds, topics
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.errors import WireError
 from stream.ranges import MAX_SOURCE_CHARS, Count, FabricName, MarkNs, Name, Seq
-from stream.record import EVENT, FIELDS, MAX_TIME_NS, RECORD_BYTES, SCHEMA_VERSION, Events
+from stream.record import EVENT, FIELDS, MAX_TIME_NS, RECORD_BYTES, SCHEMA_VERSION, Events, Words, words
 
 MAGIC = b"PTB1"
 HEADER = struct.Struct("<4sHHII")
@@ -83,8 +84,15 @@ def _limits(measure: str, edge: str) -> npt.NDArray[np.int64]:
 
 
 _FLAWS = {topic: _flaws(topic) for topic in topics.PACKED}
+"""What is wrong with kind and priority of a row by themselves on each topic, by kind + 256 * priority; 0 = nothing."""
 _LOW = {measure: _limits(measure, "low") for measure in ("value", "extra")}
 _HIGH = {measure: _limits(measure, "high") for measure in ("value", "extra")}
+_LIMITS = np.stack([table[measure] for measure in ("value", "extra") for table in (_LOW, _HIGH)])
+"""Lowest and highest value and extra of each kind, of shape (4, 256)."""
+
+CompiledLook = Callable[[Words, int, npt.NDArray[np.uint8], npt.NDArray[np.int64]], bool]
+"""From words of rows, number of ports, the topic's flaws and the limits to whether a row breaks a rule."""
+_compiled_look: CompiledLook | None = None
 _UNKNOWN_UNSIGNED = np.uint64(kinds.UNKNOWN % (1 << 64))
 _HIGH_VALUE, _HIGH_EXTRA = _HIGH["value"].view(np.uint64), _HIGH["extra"].view(np.uint64)
 
@@ -161,16 +169,14 @@ def decode(topic: str, value: bytes, key: bytes | None = None) -> Batch:
         if row >= count:
             raise WireError(f"a text belongs to row {row} of {count}")
     events: Events = np.ndarray((count,), EVENT, value, rows_start, (record_bytes,))
-    rows: npt.NDArray[Any] = np.ndarray((count,), _UNSIGNED, value, rows_start, (record_bytes,))
-    if count and _suspicious(topic, rows, len(names.ports)):
+    if count and suspicious(topic, events, len(names.ports)):
         return _examined(stream, names, events)
     return Batch(stream, names.seq, names.mark_ns, names.ports, events, names.lost, names.texts)
 
 
 def check_rows(topic: str, events: Events, port_count: int) -> None:
     """Raises WireError for rows that no reader of `topic` would take, so that a source hears of them at once."""
-    rows: npt.NDArray[Any] = events.view(_UNSIGNED)
-    if not len(events) or not _suspicious(topic, rows, port_count):
+    if not len(events) or not suspicious(topic, events, port_count):
         return
     unknown = _FLAWS[topic].take(events["kind"]) & _UNKNOWN_KIND != 0
     for what, wrong in [("its kind does not exist", unknown), *_checks(topic, events, port_count)]:
@@ -190,11 +196,23 @@ def _decode_names(topic: str, packed: bytes) -> Names:
     return names
 
 
-def _suspicious(topic: str, rows: npt.NDArray[Any], port_count: int) -> bool:
-    """Whether rows of dtype _UNSIGNED need a closer look: False only if every rule of `_rules` holds.
+def suspicious(topic: str, events: Events, port_count: int) -> bool:
+    """Whether rows, of which there are some, need a closer look: False only if every rule of `_checks` holds."""
+    if _compiled_look is not None and events.flags.c_contiguous:
+        return _compiled_look(words(events), port_count, _FLAWS[topic], _LIMITS)
+    return plain_look(topic, events, port_count)
 
-    Few passes, since every batch pays for them: seen as unsigned, a negative number is larger than any limit.
-    """
+
+def look_by(compiled: CompiledLook | None) -> CompiledLook | None:
+    """From now on `suspicious` asks this function, or NumPy if it is None; returns the one asked before."""
+    global _compiled_look
+    before, _compiled_look = _compiled_look, compiled
+    return before
+
+
+def plain_look(topic: str, events: Events, port_count: int) -> bool:
+    """`suspicious` by NumPy: few passes, and seen as unsigned a negative number is larger than any limit."""
+    rows: npt.NDArray[Any] = events.view(_UNSIGNED)
     if np.count_nonzero(_FLAWS[topic].take(rows["kind_priority"])):
         return True
     ored = int(np.bitwise_or.reduce(rows["last_word"]))

@@ -59,7 +59,8 @@ def test_a_pause_is_told_when_it_opens_and_again_when_it_ends() -> None:
 
 def test_the_output_is_a_stream_of_its_own_numbered_from_zero() -> None:
     detect = Detect()
-    first, second = detect.process([value(5, frame(XOFF, 10), frame(XON, 20)), value(7, frame(XOFF, 30))])
+    (first,) = detect.process([value(5, frame(XOFF, 10), frame(XON, 20))])
+    (second,) = detect.process([value(7, frame(XOFF, 30))])
     assert isinstance(first, Batch)
     assert isinstance(second, Batch)
     assert first.stream == second.stream == StreamKey("lab", "tap|pfc", "e1", "episode", "leaf0")
@@ -171,6 +172,18 @@ def test_a_stream_that_is_joined_late_has_lost_an_unknown_number_of_rows() -> No
     assert out.events["value"].tolist() == [kinds.UNKNOWN, 0]
     assert detect.counters["streams_joined_late"] == 1
     assert detect.counters["lost_rows"] == 0
+
+
+def test_values_of_a_stream_that_come_together_go_out_together() -> None:
+    apart, together = Detect(), Detect()
+    other = StreamKey("lab", "tap", "e1", "pfc", "leaf1")
+    values = [value(0, frame(XOFF, 10)), value(0, frame(XOFF, 15), stream=other), value(1, frame(XON, 20)),
+              value(3, mark_ns=30)]  # fmt: skip
+    singly = [row for each in values for row in told(apart.process([each]))]
+    first, second = together.process(values)
+    assert sorted(told([first, second])) == sorted(singly)
+    assert marks([first, second]) == [30, 15]
+    assert together.snapshot() == apart.snapshot()
 
 
 def test_an_idle_value_moves_the_mark() -> None:
@@ -318,7 +331,8 @@ def test_a_forgotten_stream_still_knows_its_end() -> None:
     detect = Detect()
     detect.process([value(0, frame(XOFF, 10)), down(1, 50)])
     detect.forget(lambda stream: True)
-    assert marks(detect.process([value(0, frame(XOFF, 10)), value(1, frame(XON, 20))])) == [10, MARK_END]
+    assert marks(detect.process([value(0, frame(XOFF, 10))])) == [10]
+    assert marks(detect.process([value(1, frame(XON, 20))])) == [MARK_END]
 
 
 @pytest.mark.parametrize("cut", range(7))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics.pauses import CLOSED, SLOTS_PER_PORT, pair_pauses, slots
+from analytics.pauses import ALWAYS, CLOSED, SLOTS_PER_PORT, UNLESS_ZERO, episodes_of, in_order
 from stream import kinds
-from stream.record import empty_events
+from stream.record import EVENT, empty_events, words
 from tests.reference.pauses import Episode, Frame, pair
 
 FRAMES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=60)
@@ -23,21 +24,26 @@ class Pairing:
         self.refreshes = self.unmatched = 0
 
     def feed(self, frames: list[Frame]) -> None:
-        time_ns = np.array([frame.time_ns for frame in frames], np.int64)
-        kind = np.array([kinds.PFC_XOFF if frame.stops else kinds.PFC_XON for frame in frames], np.uint8)
-        slot = np.array([frame.queue for frame in frames], np.int64)
-        out_kind, span = np.zeros(len(frames), np.uint8), np.zeros(len(frames), np.int64)
-        order = np.zeros(len(frames), np.int64)
-        refreshes, unmatched = pair_pauses(time_ns, kind, slot, self.open_ns, self.order, out_kind, span, order)
+        """Frames on priorities of one port; other rows lie between."""
+        events = empty_events(2 * len(frames))
+        pauses, others = events[::2], events[1::2]
+        pauses["time_ns"] = [frame.time_ns for frame in frames]
+        pauses["kind"] = [kinds.PFC_XOFF if frame.stops else kinds.PFC_XON for frame in frames]
+        pauses["priority"] = [frame.queue for frame in frames]
+        others["kind"] = kinds.BY_NAME["CNP"].code
+        out = words(events).copy()
+        count, refreshes, unmatched = episodes_of(
+            words(events), np.zeros(1, np.int64), np.zeros(256, np.uint8), self.open_ns, self.order, out
+        )
         self.refreshes += refreshes
         self.unmatched += unmatched
-        for frame, made, lasted_ns, number in zip(
-            frames, out_kind.tolist(), span.tolist(), order.tolist(), strict=True
-        ):
-            if made:
-                self.episodes.append(
-                    Episode(frame.time_ns, frame.queue, made == kinds.PAUSE_INTERVAL, lasted_ns, number)
-                )
+        for row in out[:count].view(EVENT).ravel():
+            ends = row["kind"] == kinds.PAUSE_INTERVAL
+            assert ends or row["kind"] == kinds.PAUSE_OPEN
+            assert row["value"] == row["span_ns"]
+            self.episodes.append(
+                Episode(int(row["time_ns"]), int(row["priority"]), bool(ends), int(row["span_ns"]), int(row["extra"]))
+            )
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
@@ -47,7 +53,7 @@ def test_frames_become_what_the_twin_makes_of_them(told: list[tuple[int, int, bo
     for gap_ns, queue, stops in told:
         now_ns += gap_ns
         frames.append(Frame(now_ns, queue, stops))
-    pairing = Pairing(4)
+    pairing = Pairing(SLOTS_PER_PORT)
     pairing.feed(frames[:cut])
     pairing.feed(frames[cut:])
     twin = pair(frames)
@@ -55,10 +61,41 @@ def test_frames_become_what_the_twin_makes_of_them(told: list[tuple[int, int, bo
     assert (pairing.refreshes, pairing.unmatched) == (twin.refreshes, twin.unmatched)
 
 
-def test_every_port_priority_and_side_has_a_slot_of_its_own() -> None:
-    events = empty_events(3 * 9 * 3)
+def test_every_port_priority_and_side_is_paused_apart() -> None:
+    events = empty_events(3 * SLOTS_PER_PORT)
     places = [(port, priority, side) for port in range(3) for priority in (*range(8), kinds.NO_PRIORITY)
               for side in range(3)]  # fmt: skip
     for name, column in zip(("port", "priority", "side"), zip(*places, strict=True), strict=True):
         events[name] = column
-    assert sorted(slots(events, np.arange(3)).tolist()) == list(range(3 * SLOTS_PER_PORT))
+    events["kind"] = kinds.PFC_XOFF
+    rows, open_ns, order = words(events), np.full(len(events), CLOSED), np.zeros(len(events), np.int64)
+    assert episodes_of(rows, np.arange(3), np.zeros(256, np.uint8), open_ns, order, rows.copy())[0] == len(events)
+    assert order.tolist() == [1] * len(events)
+
+
+def test_rows_go_on_by_what_is_said_of_their_kind() -> None:
+    events = empty_events(6)
+    events["kind"] = [8, 8, 9, 9, 10, 10]
+    events["value"] = [0, 5, 0, 5, 0, 5]
+    events["port"] = [0, 1, 0, 1, 0, 1]
+    forwarded = np.zeros(256, np.uint8)
+    forwarded[[9, 10]] = UNLESS_ZERO, ALWAYS
+    out = words(empty_events(6))
+    none = np.zeros(0, np.int64)
+    count, *_ = episodes_of(words(events), np.array([4, 700]), forwarded, none, none, out)
+    expected = events[[3, 4, 5]]
+    expected["port"] = [700, 4, 700]
+    assert out[:count].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("times", "ports", "told"),
+    [
+        ([], [], True), ([5, 5, 9], [0, 0, 0], True), ([4, 5, 9], [0, 0, 0], False), ([5, 8, 7], [0, 0, 0], False),
+        ([5, 9, 10], [0, 0, 0], False), ([5, 6, 7], [0, 1, 0], False),
+    ],
+)  # fmt: skip
+def test_rows_are_in_order_between_two_marks_and_on_known_ports(times: list[int], ports: list[int], told: bool) -> None:
+    events = empty_events(len(times))
+    events["time_ns"], events["port"] = times, ports
+    assert in_order(words(events), 5, 9, np.array([0, -1])) is told
