@@ -98,4 +98,4 @@ def test_rows_go_on_by_what_is_said_of_their_kind() -> None:
 def test_rows_are_in_order_between_two_marks_and_on_known_ports(times: list[int], ports: list[int], told: bool) -> None:
     events = empty_events(len(times))
     events["time_ns"], events["port"] = times, ports
-    assert in_order(words(events), 5, 9, np.array([0, -1])) is told
+    assert bool(in_order(words(events), 5, 9, np.array([0, -1]))) is told
