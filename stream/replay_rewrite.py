@@ -6,18 +6,18 @@ bytes are changed in place.
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from stream import wire
+from stream import messages, wire
 from stream.batch import MARK_END
 from stream.capture_message import NO_TIMESTAMP_MS, NS_PER_MS, Captured
 from stream.capture_select import RowFilter
 from stream.errors import WireError
-from stream.record import EVENT, MAX_TIME_NS, RECORD_BYTES
+from stream.record import EVENT, MAX_TIME_NS
 from stream.topics import FACTS, PACKED
 
 SHIFTABLE = (*PACKED, "control", *FACTS)
@@ -33,6 +33,8 @@ class UnchangeableError(WireError):
 def rewritten(message: Captured, shift_ns: int, wanted: RowFilter) -> Captured:
     """The message with its times shifted and only the wanted rows; raises UnchangeableError where it cannot."""
     message = stamped(message, shift_ns)
+    if message.value is not None and message.topic in SHIFTABLE and (shift_ns or wanted.cuts_rows):
+        _require_readable(message, message.value)
     if message.topic in PACKED and message.value is not None and (shift_ns or wanted.cuts_rows):
         return message._replace(value=_packed(message.value, shift_ns, wanted))
     if not shift_ns:
@@ -40,12 +42,20 @@ def rewritten(message: Captured, shift_ns: int, wanted: RowFilter) -> Captured:
     if message.topic in FACTS:
         return _shifted_fact(message, shift_ns)
     if message.topic == "control" and message.value is not None:
-        change = _json(message.value)
+        change = _with_all_fields(msgspec.json.decode, message.value)
         for name in _ROSTER_TIMES:
             if name in change:
                 change[name] = _shifted(change[name], shift_ns)
         return message._replace(value=msgspec.json.encode(change))
     return message
+
+
+def _require_readable(message: Captured, value: bytes) -> None:
+    # Only what readers take is changed: what they refuse must stay the same evidence of what was wrong with it.
+    try:
+        messages.decode(message.topic, message.key, value)
+    except WireError as err:
+        raise UnchangeableError(str(err)) from err
 
 
 def stamped(message: Captured, shift_ns: int) -> Captured:
@@ -55,28 +65,20 @@ def stamped(message: Captured, shift_ns: int) -> Captured:
     return message._replace(timestamp_ms=max(message.timestamp_ms + shift_ns // NS_PER_MS, 0))
 
 
-def _shifted(time_ns: Any, shift_ns: int) -> Any:
-    if not isinstance(time_ns, int):
-        raise UnchangeableError(f"a time that is {time_ns!r}")
+def _shifted(time_ns: int, shift_ns: int) -> int:
     return time_ns if time_ns == MARK_END else min(max(time_ns + shift_ns, 0), MAX_TIME_NS)
 
 
 def _packed(value: bytes, shift_ns: int, wanted: RowFilter) -> bytes:
-    try:
-        magic, record_bytes, version, count, names_bytes = wire.HEADER.unpack_from(value)
-        names: dict[str, Any] = msgspec.msgpack.decode(value[wire.HEADER.size : wire.HEADER.size + names_bytes])
-        rows_begin = wire.HEADER.size + names_bytes + -names_bytes % 8
-        if magic != wire.MAGIC or record_bytes < RECORD_BYTES or len(value) != rows_begin + count * record_bytes:
-            raise UnchangeableError("no packed value")
-        rows = bytearray(value[rows_begin:])
-        events: Any = np.ndarray((count,), EVENT, rows, 0, (record_bytes,))
-        if wanted.cuts_rows and count:
-            _blank_rows(rows, events, record_bytes, names, wanted)
-        if shift_ns:
-            names["mark_ns"] = _shifted(names["mark_ns"], shift_ns)
-            _shift_rows(events, shift_ns)
-    except (struct.error, msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as err:
-        raise UnchangeableError(f"no packed value: {err}") from err
+    magic, record_bytes, version, count, names_bytes = wire.HEADER.unpack_from(value)
+    names = _with_all_fields(msgspec.msgpack.decode, value[wire.HEADER.size : wire.HEADER.size + names_bytes])
+    rows = bytearray(value[wire.HEADER.size + names_bytes + -names_bytes % 8 :])
+    events: Any = np.ndarray((count,), EVENT, rows, 0, (record_bytes,))
+    if wanted.cuts_rows and count:
+        _blank_rows(rows, events, record_bytes, names, wanted)
+    if shift_ns:
+        names["mark_ns"] = _shifted(names["mark_ns"], shift_ns)
+        _shift_rows(events, shift_ns)
     packed = msgspec.msgpack.encode(names)
     header = wire.HEADER.pack(magic, record_bytes, version, count, len(packed))
     return header + packed + bytes(-len(packed) % 8) + bytes(rows)
@@ -87,22 +89,21 @@ def _blank_rows(rows: bytearray, events: Any, record_bytes: int, names: dict[str
 
     So the others keep their sequence numbers, and with them every gap that there was.
     """
-    ports = [str(name) for name in names["ports"]]
-    keep = wanted.rows(events, np.minimum(events["port"], max(len(ports) - 1, 0)), ports)
+    # Rows of kinds of a later version may have a port that is beyond the names.
+    keep = wanted.rows(events, np.minimum(events["port"], max(len(names["ports"]) - 1, 0)), names["ports"])
     np.frombuffer(rows, np.uint8).reshape(len(events), record_bytes)[~keep] = 0
     names["texts"] = [text for text in names.get("texts", ()) if keep[text[0]]]
 
 
 def _shift_rows(events: Any, shift_ns: int) -> None:
-    told = events["kind"] != 0
-    times = events["time_ns"]
-    if told.any() and not 0 <= int(times[told].min()) <= int(times[told].max()) <= MAX_TIME_NS:
-        raise UnchangeableError("a time that no clock shows")
-    for name in ("time_ns", "seen_ns"):
-        was = events[name]
-        # A time of 0 in seen_ns says that nobody saw it.
-        known = told if name == "time_ns" else told & (was > 0) & (was <= MAX_TIME_NS)
-        events[name][known] = np.clip(was[known] + shift_ns, 0, MAX_TIME_NS)
+    # Of kinds of a later version nobody has looked whether the numbers are times that a clock may show.
+    told = (events["kind"] != 0) & (events["time_ns"] >= 0) & (events["time_ns"] <= MAX_TIME_NS)
+    # A time of 0 in seen_ns says that nobody saw it.
+    seen = told & (events["seen_ns"] > 0) & (events["seen_ns"] <= MAX_TIME_NS)
+    for name, rows in (("time_ns", told), ("seen_ns", seen)):
+        events[name][rows] = np.clip(events[name][rows] + shift_ns, 0, MAX_TIME_NS)
+    # A window cannot begin before 1970.
+    events["span_ns"][told] = np.minimum(events["span_ns"][told], events["time_ns"][told])
 
 
 def _shifted_fact(message: Captured, shift_ns: int) -> Captured:
@@ -113,19 +114,16 @@ def _shifted_fact(message: Captured, shift_ns: int) -> Captured:
     key = identity + b"@" + str(_shifted(int(from_ns), shift_ns)).encode()
     if message.value is None:
         return message._replace(key=key)
-    fact = _json(message.value)
-    fact["valid_from_ns"] = _shifted(fact.get("valid_from_ns"), shift_ns)
-    stream = fact.get("stream")
-    if isinstance(stream, dict):
-        stream["mark_ns"] = _shifted(stream.get("mark_ns"), shift_ns)
+    fact = _with_all_fields(msgspec.json.decode, message.value)
+    fact["valid_from_ns"] = _shifted(fact["valid_from_ns"], shift_ns)
+    fact["stream"]["mark_ns"] = _shifted(fact["stream"]["mark_ns"], shift_ns)
     return message._replace(key=key, value=msgspec.json.encode(fact))
 
 
-def _json(value: bytes) -> dict[str, Any]:
+def _with_all_fields(decode: Callable[[bytes], Any], data: bytes) -> dict[str, Any]:
+    """The object with the fields of later versions, in which there may be what no version has."""
     try:
-        decoded = msgspec.json.decode(value)
+        decoded: dict[str, Any] = decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
-        raise UnchangeableError(f"no JSON: {err}") from err
-    if not isinstance(decoded, dict):
-        raise UnchangeableError("no JSON object")
+        raise UnchangeableError(f"a field of a later version cannot be read: {err}") from err
     return decoded
