@@ -99,9 +99,9 @@ def guard_retention(settings: KafkaSettings, target: Target, oldest_ms: Mapping[
 
 
 def _partitions_needed(manifest: Manifest) -> dict[str, int]:
-    needed: dict[str, int] = {}
+    needed = dict.fromkeys(manifest.plan.topics, 0)
     for plan in manifest.plan.partitions:
-        needed[plan.topic] = max(needed.get(plan.topic, 0), plan.partition + 1)
+        needed[plan.topic] = max(needed[plan.topic], plan.partition + 1)
     return needed
 
 

@@ -1,0 +1,57 @@
+"""What tests of replays have in common: a capture, a target without a past, and what is on the target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stream.capture_manifest import PartitionPlan
+from stream.capture_message import Captured
+from stream.capture_source import KafkaSource
+from stream.kafka_settings import KafkaSettings, look
+from stream.offset_gaps import PartitionId
+from stream.replay_check import HEADER
+from stream.topics import TOPICS, full_name
+from stream.watermarks import WatermarkQuery
+from tests.stream.capture_samples import fabric_messages
+from tests.stream.listed_source import capture_listed, in_place
+
+MAX = 0.0
+
+
+def make_capture(folder: Path, batches: int = 6) -> list[Captured]:
+    """A capture of a small fabric, some of whose messages had headers; returns its messages as captured."""
+    listed = [
+        message._replace(headers=(("trace", b"\x00\xff"), ("trace", None)) if message.offset % 2 else ())
+        for message in fabric_messages(batches)
+    ]
+    capture_listed(listed, folder)
+    return in_place(listed)
+
+
+def on_kafka(settings: KafkaSettings) -> list[Captured]:
+    """Every message of the fabric's topics by topic, partition and offset, as Kafka tells it."""
+    counts = look(settings).partitions
+    partitions = [
+        PartitionId(topic.name, number)
+        for topic in TOPICS
+        for number in range(counts.get(full_name(settings.prefix, topic.name), 0))
+    ]
+    marks = WatermarkQuery(settings).ask(partitions, 10)
+    plans = [PartitionPlan(*partition, low, high) for partition, (low, high) in marks.items() if low < high]
+    with KafkaSource(settings) as source:
+        found = [message for told in source.read(plans) for message in told if isinstance(message, Captured)]
+    return in_place(found)
+
+
+def without_origin(message: Captured) -> Captured:
+    """The message as it was sent, its own offset and the replay's header aside."""
+    return message._replace(
+        offset=0,
+        timestamp_type="create",
+        headers=tuple((name, value) for name, value in message.headers if name != HEADER),
+    )
+
+
+def as_sent(messages: list[Captured]) -> list[Captured]:
+    """The messages of each partition in their order."""
+    return [without_origin(message) for message in messages]
