@@ -5,6 +5,8 @@ A name is resolved when its rows are taken in event time, so rows wait under the
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ Bools = npt.NDArray[np.bool_]
 
 BUCKET_NS = 10_000_000
 """Times of rows are kept so coarsely: what is asked is whether a name came up around a cascade."""
+
+MAX_REMEMBERED = 4096
+"""Lists of ports whose numbers are remembered."""
 
 _NAMES_A_PORT = np.zeros(256, bool)
 """Kinds of rows whose port is one of the network: of others it may be a CPU or a rank."""
@@ -47,6 +52,8 @@ class AskedNames:
     def __init__(self) -> None:
         self.pairs: list[tuple[str, str]] = []
         self._numbers: dict[tuple[str, str], int] = {}
+        self._of_batches: dict[tuple[str, tuple[str, ...]], Ints] = {}
+        """Most sources name the same ports in every batch."""
 
     def number(self, device: str, port: str) -> int:
         """The number of a pair, a new one if it is new."""
@@ -54,6 +61,16 @@ class AskedNames:
         if number == len(self.pairs):
             self.pairs.append((device, port))
         return number
+
+    def numbers(self, device: str, ports: tuple[str, ...]) -> Ints:
+        """The numbers of the pairs of a device with each of these ports."""
+        known = self._of_batches.get((device, ports))
+        if known is None:
+            if len(self._of_batches) >= MAX_REMEMBERED:
+                self._of_batches.clear()
+            known = np.array([self.number(device, port) for port in ports], np.int64)
+            self._of_batches[device, ports] = known
+        return known
 
 
 class Unexplained:
@@ -64,9 +81,9 @@ class Unexplained:
 
     def add(self, ports: Ints, times_ns: Ints) -> None:
         """Takes rows in, each with its port's index."""
-        for port in np.unique(ports).tolist():
-            buckets = np.unique(times_ns[ports == port] // BUCKET_NS).tolist()
-            self._spans[port] = _merged([*self._spans.get(port, ()), *((bucket, bucket) for bucket in buckets)])
+        found = np.unique(np.stack((ports, times_ns // BUCKET_NS)), axis=1)
+        for port, buckets in groupby(found.T.tolist(), key=itemgetter(0)):
+            self._spans[port] = _merged([*self._spans.get(port, ()), *((bucket, bucket) for _, bucket in buckets)])
 
     def between(self, from_ns: int, to_ns: int) -> list[int]:
         """The ports that had rows around these times, in order of index."""

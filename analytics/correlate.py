@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
-import numpy as np
 
 from analytics import layout
 from analytics.engine import Closed, Engine
@@ -24,7 +23,7 @@ from stream.cascade import FINAL, Cascade
 from stream.facts import Device, Fact, Flow, Link, fact_stream
 from stream.messages import Item
 from stream.progress import Settled
-from stream.record import Events
+from stream.record import Events, picked
 from stream.roster import RosterChange, SourceDown, SourceUp
 from stream.topics import FACTS
 
@@ -185,7 +184,7 @@ class Correlate:
         if batch.seq < state.next_seq:
             fresh = row_seq >= state.next_seq
             self.counters["duplicate_rows"] += int(len(fresh) - fresh.sum())
-            events = events[fresh]
+            events = picked(events, fresh)
         elif batch.seq > state.next_seq:
             self.counters["lost_rows"] += batch.seq - state.next_seq
             time_ns = int(events["time_ns"][0]) if len(events) else max(state.mark_ns, 0)
@@ -194,10 +193,10 @@ class Correlate:
         late = events["time_ns"] < max(state.mark_ns, fabric.settled_ns)
         if late.any():
             self.counters["late_rows"] += int(late.sum())
-            events = events[~late]
+            events = picked(events, ~late)
         if not len(events):
             return
-        numbers = np.array([fabric.asked.number(batch.stream.device, port) for port in batch.ports], np.int64)
+        numbers = fabric.asked.numbers(batch.stream.device, batch.ports)
         fabric.waiting.append((events, numbers[events["port"]]))
         fabric.newest_ns = max(fabric.newest_ns, int(events["time_ns"].max()))
         fabric.changed = True
@@ -222,7 +221,7 @@ class Correlate:
             return []
         events, numbers = fabric.rows()
         due = events["time_ns"] < tick_ns
-        fabric.waiting = [(events[~due], numbers[~due])] if not due.all() else []
+        fabric.waiting = [(picked(events, ~due), numbers[~due])] if not due.all() else []
         finals: list[Item] = []
 
         def publish(closed: Closed) -> None:
@@ -230,7 +229,7 @@ class Correlate:
             finals.append(final)
             finals.extend(_ended_by(fabric, closed, final))
 
-        self._advance(fabric, fabric.engine, events[due], numbers[due], tick_ns, publish)
+        self._advance(fabric, fabric.engine, picked(events, due), numbers[due], tick_ns, publish)
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
         fabric.settled_ns = tick_ns
         oldest_ns = min((start_ns for start_ns, _ in fabric.engine.beginnings()), default=MARK_END)
@@ -276,8 +275,10 @@ class Correlate:
             facts = [(from_ns, fact) for from_ns, fact in facts if from_ns >= stop_ns]
             horizon_ns = fabric.announced.horizon_ns(stop_ns - 1)
             due = events["time_ns"] < stop_ns
-            engine.add_rows(events[due], engine.places(fabric.asked, numbers[due]), fabric.announced, horizon_ns)
-            events, numbers = events[~due], numbers[~due]
+            engine.add_rows(
+                picked(events, due), engine.places(fabric.asked, numbers[due]), fabric.announced, horizon_ns
+            )
+            events, numbers = picked(events, ~due), numbers[~due]
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns
             engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
 

@@ -17,7 +17,7 @@ from stream import messages
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import Cascade
 from stream.facts import Device, Fact, Link
-from stream.record import EVENT, Events
+from stream.record import EVENT, Events, joined
 from stream.roster import RosterChange, SourceUp
 from stream.topics import FACTS, RAW
 
@@ -92,7 +92,7 @@ class Fabric:
         if not self.waiting:
             return np.zeros(0, EVENT), np.zeros(0, np.int64)
         return (
-            np.concatenate([events for events, _ in self.waiting]),
+            joined([events for events, _ in self.waiting]),
             np.concatenate([numbers for _, numbers in self.waiting]),
         )
 

@@ -16,7 +16,7 @@ from analytics import layout
 from analytics.announced import Announced
 from analytics.topology import PRIORITIES, Topology
 from stream import kinds
-from stream.record import Events
+from stream.record import Events, picked
 
 Ints = npt.NDArray[np.int64]
 Rows = tuple[Ints, npt.NDArray[np.uint64]]
@@ -27,22 +27,22 @@ def pause_rows(events: Events, ports: Ints, topology: Topology, announced: Annou
     pause = (events["kind"] == kinds.PAUSE_OPEN) | (events["kind"] == kinds.PAUSE_INTERVAL)
     # Orders count from 1; a row without one cannot be matched with its other half.
     pause &= events["extra"] > 0
-    events, ports = events[pause], ports[pause]
+    events, ports = picked(events, pause), ports[pause]
     received = events["side"] == kinds.SIDE_RX
     peer = topology.port_peer[ports]
     told = np.where(received, ports, peer)
     unlinked = told < 0
     counters["pauses_sent_on_unknown_links"] += int(unlinked.sum())
-    events, told, received = events[~unlinked], told[~unlinked], received[~unlinked]
+    events, told, received = picked(events, ~unlinked), told[~unlinked], received[~unlinked]
     delay = np.where(received, 0, topology.port_delay_ns[told])
     reports = _told_by_receiver(told, events["time_ns"] + delay - events["span_ns"], topology, announced)
     used = received | ~reports
-    events, told, delay = events[used], told[used], delay[used]
+    events, told, delay = picked(events, used), told[used], delay[used]
     no_priority = events["priority"] == kinds.NO_PRIORITY
     repeat = np.where(no_priority, PRIORITIES, 1)
     index = np.repeat(np.arange(len(events)), repeat)
     within = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
-    events, told, delay, no_priority = events[index], told[index], delay[index], no_priority[index]
+    events, told, delay, no_priority = picked(events, index), told[index], delay[index], no_priority[index]
     rows = np.zeros((len(events), layout.ROW_COLUMNS), np.int64)
     closing = events["kind"] == kinds.PAUSE_INTERVAL
     rows[:, layout.ROW_TIME] = rows[:, layout.ROW_END] = events["time_ns"] + delay
@@ -68,7 +68,7 @@ def window_rows(
     depth, port_bytes = kind == kinds.QUEUE_DEPTH, kind == kinds.PORT_BYTES
     flow, ecn = kind == kinds.FLOW_BYTES, kind == kinds.ECN_MARKED
     used = (depth | port_bytes | flow | ecn) & (events["value"] > 0) & (events["side"] != kinds.SIDE_RX)
-    events, ports = events[used], ports[used]
+    events, ports = picked(events, used), ports[used]
     depth, port_bytes, flow, ecn = depth[used], port_bytes[used], flow[used], ecn[used]
     rows = np.zeros((len(events), layout.ROW_COLUMNS), np.int64)
     start_ns = events["time_ns"] - events["span_ns"]
@@ -81,7 +81,7 @@ def window_rows(
     priority = np.where(events["priority"] == kinds.NO_PRIORITY, 0, events["priority"])
     rows[:, layout.ROW_QUEUE] = ports * PRIORITIES + priority
     rows[:, layout.ROW_AMOUNT] = np.where(ecn, 0, events["value"])
-    rows[flow, layout.ROW_ORDER] = destinations(events[flow])
+    rows[flow, layout.ROW_ORDER] = destinations(picked(events, flow))
     rows[:, layout.ROW_ID] = np.select(
         [depth, port_bytes, ecn], [layout.REPORTS_DEPTH, layout.REPORTS_BYTES, layout.REPORTS_ECN], 0
     )
