@@ -16,7 +16,7 @@ from stream import kinds, wire
 from stream.batch import Batch, StreamKey
 from stream.capture_manifest import PartitionPlan, Range
 from stream.capture_message import NS_PER_MS, Captured
-from stream.facts import FactStream, Link
+from stream.facts import Device, Fact, FactStream, Flow, Link, Port
 from stream.messages import Item, encode
 from stream.offset_gaps import PartitionId
 from stream.partitioner import partition_of
@@ -54,11 +54,13 @@ class FabricSource:
         self._flow_ports = self._rng.integers(0, PORTS, (len(DEVICES), FLOWS))
         self._last_read = np.full((len(DEVICES), PORTS), START_NS)
         self._seq = dict.fromkeys(((topic, device) for topic in TOPICS for device in DEVICES), 0)
-        self._links = tuple(_links())
+        self._facts: dict[str, tuple[Fact, ...]] = {
+            "device": tuple(_devices()), "link": tuple(_links()), "flow": tuple(self._flow_facts()),
+        }  # fmt: skip
         self._offsets: dict[PartitionId, int] = {}
 
     def plan(self, topics: Sequence[str], _wanted: Range) -> tuple[PartitionPlan, ...]:
-        """One message a device, topic and tick; the roster and the links."""
+        """One message a device, topic and tick; the roster and the facts."""
         counts = dict.fromkeys(
             (PartitionId(topic, number) for topic in topics for number in range(BY_NAME[topic].partitions)), 0
         )
@@ -66,8 +68,13 @@ class FabricSource:
             for device in DEVICES:
                 counts[_partition(topic, _key(device))] += self.ticks
         counts[PartitionId("control", 0)] = 3
-        counts[PartitionId("link", 0)] = len(self._links)
+        for topic, facts in self._facts.items():
+            counts[PartitionId(topic, 0)] = len(facts)
         return tuple(PartitionPlan(*partition, 0, count) for partition, count in counts.items())
+
+    def first_offsets(self, partitions: Sequence[PartitionId]) -> dict[PartitionId, int]:
+        """All are there."""
+        return dict.fromkeys(partitions, 0)
 
     def read(self, partitions: Sequence[PartitionPlan]) -> Iterator[list[Captured | PartitionId]]:
         """Everything in the order of time."""
@@ -85,9 +92,17 @@ class FabricSource:
 
     def _context(self) -> list[Item]:
         rows = [StreamUp(topic, device, 0 if topic == "pfc" else TICK_NS * 2) for topic in TOPICS for device in DEVICES]
-        up = SourceUp(FABRIC, SOURCE, EPOCH, START_NS, (StreamUp("link"), *rows))
-        down = SourceDown(FABRIC, SOURCE, EPOCH, START_NS, (StreamDown("link", "", len(self._links) - 1),))
-        return [up, *self._links, down]
+        up = SourceUp(FABRIC, SOURCE, EPOCH, START_NS, (*map(StreamUp, self._facts), *rows))
+        ends = tuple(StreamDown(topic, "", len(facts) - 1) for topic, facts in self._facts.items())
+        down = SourceDown(FABRIC, SOURCE, EPOCH, START_NS, ends)
+        return [up, *(fact for facts in self._facts.values() for fact in facts), down]
+
+    def _flow_facts(self) -> Iterator[Flow]:
+        stream = FactStream(SOURCE, EPOCH, 0, START_NS)
+        for number, flow in enumerate(self._flows.ravel().tolist()):
+            source, destination = (_host(int(host)) for host in self._rng.integers(0, LEAVES * UPLINKS, 2))
+            own = msgspec.structs.replace(stream, seq=number)
+            yield Flow(FABRIC, f"{flow:016x}", source, destination, "", "", 17, 49_152, 4791, START_NS, own)
 
     def _message(self, item: Item, time_ns: int) -> Captured:
         topic, key, value = encode(item)
@@ -194,6 +209,17 @@ class FabricSource:
         return rows
 
 
+def _devices() -> Iterator[Device]:
+    ports = tuple(Port(name, 100_000) for name in PORT_NAMES)
+    for number, name in enumerate(DEVICES):
+        yield Device(FABRIC, name, "switch", START_NS, FactStream(SOURCE, EPOCH, number, START_NS), ports)
+
+
+def _host(number: int) -> str:
+    leaf, port = divmod(number, UPLINKS)
+    return f"host-{leaf:02d}-{port:02d}"
+
+
 def _links() -> Iterator[Link]:
     stream = FactStream(SOURCE, EPOCH, 0, START_NS)
     per_pair, number = UPLINKS // SPINES, 0
@@ -203,7 +229,7 @@ def _links() -> Iterator[Link]:
                 spine = port // per_pair
                 far = (DEVICES[LEAVES + spine], PORT_NAMES[leaf * (PORTS // LEAVES) + port % per_pair])
             else:
-                far = (f"host-{leaf:02d}-{port - UPLINKS:02d}", "eth0")
+                far = (_host(leaf * UPLINKS + port - UPLINKS), "eth0")
             own = msgspec.structs.replace(stream, seq=number)
             yield Link(FABRIC, DEVICES[leaf], PORT_NAMES[port], *far, 100_000, START_NS, own)
             number += 1

@@ -1,0 +1,238 @@
+"""What a capture costs: bytes an event, and CPU and memory of capturing, proving and analysing a large fabric's events.
+
+Each step runs in a process of its own at two sizes, so that memory shows whether it grows; the analysis runs with one
+worker and with two, by turns, and must find the same. Messages come from a generator, or with `--kafka` from topics of
+a broker, to which the generator's are published first. The last line is JSON: {"claim", "ratio", "bar", "holds", ...}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+# The rooms are imported by the steps alone, so that this process stays small: what a child takes is its own.
+
+BAR = 1.6
+BYTES_BAR = 12.0
+DEFAULT_EVENTS, QUICK_EVENTS = 4_000_000, 1_000_000
+SMALLER = 4
+"""The other size is so many times smaller."""
+WATCH_S = 0.05
+
+
+class Step(NamedTuple):
+    """What a step told, its CPU time (that of its workers too), its wall time and its peak memory."""
+
+    told: dict[str, Any]
+    cpu_s: float
+    wall_s: float
+    peak_bytes: int
+    """Of all its processes together, each at its own peak; libraries that they share count in each."""
+
+
+def run(step: str, folder: Path, **options: object) -> Step:
+    """Runs a step as a process of its own."""
+    command = [sys.executable, __file__, "--step", json.dumps({"step": step, "folder": str(folder), **options})]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    peaks: dict[int, int] = {}
+    while process.poll() is None:
+        for pid in _with_descendants(process.pid):
+            peaks[pid] = max(peaks.get(pid, 0), _peak_bytes(pid))
+        time.sleep(WATCH_S)
+    assert process.stdout is not None
+    if process.returncode:
+        raise SystemExit(f"{step} failed with exit status {process.returncode}")
+    told = json.loads(process.stdout.read())
+    return Step(told, told.pop("cpu_s"), told.pop("wall_s"), sum(peaks.values()))
+
+
+def _with_descendants(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(below for child in children for below in _with_descendants(int(child)))]
+
+
+def _peak_bytes(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")), 0)
+
+
+def do(step: str, folder: str, **options: Any) -> None:
+    """What the process of a step does; prints what it found as JSON."""
+    work = {"capture": _capture, "verify": _verify, "analyze": _analyze}[step]
+    told, begun_s, begun_cpu_s = work(Path(folder), **options)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent_s = time.process_time() - begun_cpu_s + children.ru_utime + children.ru_stime - told.pop("generator_s", 0.0)
+    print(json.dumps({**told, "cpu_s": spent_s, "wall_s": time.perf_counter() - begun_s}))
+
+
+Work = tuple[dict[str, Any], float, float]
+
+
+def _capture(folder: Path, events: int, kafka: str) -> Work:
+    from benchmarks.fabric_messages import FabricSource
+    from stream.capture import capture
+    from stream.capture_manifest import Range
+    from stream.capture_source import KafkaSource
+    from stream.kafka_settings import KafkaSettings
+    from stream.topics import TOPICS
+
+    topics = [topic.name for topic in TOPICS]
+    generated = FabricSource(events)
+    if not kafka:
+        begun = time.perf_counter(), time.process_time()
+        manifest = capture(generated, folder, topics, "fabric", Range())
+        return {"events": manifest.events, "bytes": manifest.bytes, "generator_s": generated.spent_s}, *begun
+    settings = KafkaSettings(kafka, f"bench-{uuid.uuid4().hex[:8]}")
+    _publish(generated, settings, topics)
+    begun = time.perf_counter(), time.process_time()
+    with KafkaSource(settings) as source:
+        manifest = capture(source, folder, topics, settings.prefix, Range())
+    return {"events": manifest.events, "bytes": manifest.bytes}, *begun
+
+
+def _publish(generated: Any, settings: Any, topics: list[str]) -> None:
+    from confluent_kafka import Producer
+
+    from stream.capture_message import Captured
+    from stream.kafka_settings import connect
+    from stream.topic_admin import create_topics
+    from stream.topics import full_name
+
+    create_topics(settings, connect(settings))
+    producer = Producer(
+        {"bootstrap.servers": settings.bootstrap_servers, "compression.type": "lz4", "linger.ms": 50,
+         "queue.buffering.max.kbytes": 128 << 10}
+    )  # fmt: skip
+    for told in generated.read(generated.plan(topics, None)):
+        for message in told:
+            if not isinstance(message, Captured):
+                continue
+            while True:
+                try:
+                    producer.produce(
+                        full_name(settings.prefix, message.topic), message.value, message.key, message.partition,
+                        timestamp=message.timestamp_ms,
+                    )  # fmt: skip
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+    if producer.flush(120):
+        raise SystemExit("Kafka did not take all messages within two minutes")
+
+
+def _verify(folder: Path, rows: bool) -> Work:
+    from stream.capture_verify import verify
+
+    begun = time.perf_counter(), time.process_time()
+    verdict = verify(folder, rows=rows)
+    if not verdict.whole:
+        raise SystemExit(f"not whole: {verdict.problems}")
+    return {"events": verdict.events}, *begun
+
+
+def _analyze(folder: Path, workers: int) -> Work:
+    import msgspec
+
+    from pausetrace.capture_analysis import analyze_capture
+    from stream.capture_reader import load_manifest
+    from stream.capture_select import RowFilter
+
+    begun = time.perf_counter(), time.process_time()
+    found = analyze_capture(folder, RowFilter(), workers=workers)
+    digest = hashlib.sha256(msgspec.json.encode(found.cascades)).hexdigest()
+    told = {"events": load_manifest(folder).events, "cascades": len(found.cascades), "sha256": digest}
+    return told, *begun
+
+
+def _show(name: str, step: Step) -> None:
+    per_event = f"{step.cpu_s / step.told['events'] * 1e9:>8,.0f} {step.wall_s / step.told['events'] * 1e9:>8,.0f}"
+    print(f"{name:<28} {step.told['events']:>12,} {per_event} {step.peak_bytes / (1 << 20):>9,.0f}", flush=True)
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--events", type=float, help=f"default: {DEFAULT_EVENTS:,}")
+    parser.add_argument("--runs", type=int, default=2, help="of the analysis with each number of workers (default: 2)")
+    parser.add_argument("--kafka", default="", metavar="BROKERS", help="publish to this broker and capture from it")
+    parser.add_argument("--dir", help="where the captures lie meanwhile (default: the system's temporary folder)")
+    parser.add_argument("--step", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.step:
+        do(**json.loads(args.step))
+        return
+    events = int(args.events or (QUICK_EVENTS if args.quick else DEFAULT_EVENTS))
+    print(f"messages: {'published to and captured from ' + args.kafka if args.kafka else 'generated, no broker'}")
+    print(f"{'step':<28} {'events':>12} {'CPU ns':>8} {'wall ns':>8} {'peak MiB':>9}")
+    peaks: dict[str, list[int]] = {}
+    with tempfile.TemporaryDirectory(dir=args.dir) as scratch:
+        captured = one = two = None
+        # The first process to analyse compiles the kernels.
+        for size in (events // SMALLER, events):
+            folder = Path(scratch) / str(size)
+            captured = run("capture", folder, events=size, kafka=args.kafka)
+            verified = run("verify", folder, rows=False)
+            proved = run("verify", folder, rows=True)
+            ones, twos = [], []
+            for _ in range(args.runs if size == events and not args.quick else 1):
+                ones.append(run("analyze", folder, workers=1))
+                twos.append(run("analyze", folder, workers=2))
+            one, two = (min(runs, key=lambda step: step.wall_s) for runs in (ones, twos))
+            steps = {"capture": captured, "verify": verified, "verify --rows": proved,
+                     "analyze": one, "analyze --workers 2": two}  # fmt: skip
+            for name, step in steps.items():
+                _show(name, step)
+                peaks.setdefault(name, []).append(step.peak_bytes >> 20)
+            if one.told != two.told:
+                raise SystemExit(f"one worker found {one.told}, two found {two.told}")
+    assert captured is not None
+    assert one is not None
+    assert two is not None
+    bytes_per_event = captured.told["bytes"] / captured.told["events"]
+    ratio = one.wall_s / two.wall_s
+    print(f"{bytes_per_event:.2f} bytes an event; two workers {ratio:.2f} times as fast as one")
+    result = {
+        "claim": "analyze: wall time of one worker over that of two; bytes of a capture an event",
+        "ratio": round(ratio, 2),
+        "bar": BAR,
+        "bytes_per_event": round(bytes_per_event, 2),
+        "bytes_bar": BYTES_BAR,
+        "holds": ratio >= BAR and bytes_per_event <= BYTES_BAR,
+        "events": captured.told["events"],
+        "cascades": one.told["cascades"],
+        "cpu_ns_per_event": {
+            name: round(step.cpu_s / step.told["events"] * 1e9)
+            for name, step in (("capture", captured), ("verify", verified), ("verify_rows", proved), ("analyze", one),
+                               ("analyze_2", two))
+        },
+        "peak_mib_at_both_sizes": peaks,
+        "from": args.kafka or "generator",
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}",
+        "versions": {"python": platform.python_version()} | {p: version(p) for p in ("numpy", "numba", "pyarrow")},
+    }  # fmt: skip
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
