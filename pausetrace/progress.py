@@ -12,6 +12,7 @@ from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from pausetrace.plain_text import printable
 from pausetrace.terminal import make_console
 from pausetrace.units import bytes_text
 
@@ -46,6 +47,10 @@ class Bar:
         if written_bytes is not None:
             rate += f", {bytes_text(written_bytes)}"
         self._progress.update(self._task, completed=done, total=total, rate=rate)
+
+    def tell(self, text: str) -> None:
+        """A line that stays, on stderr."""
+        self._progress.console.print(f"pausetrace: {printable(text)}", markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         self._progress.start()

@@ -1,13 +1,13 @@
 """Captures topics into a folder: whole messages by partition, in parts that are safe on disk one after another.
 
 In: a source of messages (Kafka, or a trace) and a folder. Out: a manifest. A capture that was killed goes on where it
-stopped; the memory that it takes is bounded by `BUFFER_BYTES` whatever its size.
+stopped, one with damaged files takes their messages again; its memory is bounded by `BUFFER_BYTES` whatever its size.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -54,6 +54,10 @@ class MessageSource(Protocol):
         """The partitions and their offsets, frozen now."""
         ...
 
+    def first_offsets(self, partitions: Sequence[PartitionId]) -> Mapping[PartitionId, int]:
+        """The first offset that each of these partitions still has."""
+        ...
+
     def read(self, partitions: Sequence[PartitionPlan]) -> Iterator[list[Captured | PartitionId]]:
         """The messages of these partitions, each partition's in its order; after its last one, the partition's id."""
         ...
@@ -67,10 +71,14 @@ def capture(
     wanted: Range,
     *,
     progress: Progress = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
     buffer_bytes: int = BUFFER_BYTES,
     clock_ns: Callable[[], int] = time.time_ns,
 ) -> Manifest:
-    """Captures, or goes on with a capture of the same topics and range; raises CaptureError or BrokerError."""
+    """Captures, or goes on with a capture of the same topics and range; raises CaptureError or BrokerError.
+
+    `tell` hears of damaged files, and whether what was in them is captured again.
+    """
     with CaptureStore(folder) as store:
         if store.plan is None:
             partitions = source.plan(topics, wanted)
@@ -81,32 +89,60 @@ def capture(
                 )
             )  # fmt: skip
         else:
-            _require_same(store.plan, source, topics, prefix, wanted, folder)
+            _require_same(store, store.plan, source, topics, prefix, wanted)
+            _drop_damaged(store, source, tell)
         assert store.plan is not None
         writer = _Writer(store, store.plan, buffer_bytes)
         progress(writer.done())
-        for received in source.read(writer.to_read()):
-            for told in received:
-                if isinstance(told, Captured):
-                    writer.take(told)
-                else:
-                    writer.end(told)
-            progress(writer.done())
+        while to_read := writer.next_to_read():
+            for received in source.read(to_read):
+                for told in received:
+                    if isinstance(told, Captured):
+                        writer.take(told)
+                    else:
+                        writer.end(told)
+                progress(writer.done())
         return store.finish(clock_ns())
 
 
 def _require_same(
-    plan: Plan, source: MessageSource, topics: Sequence[str], prefix: str, wanted: Range, folder: Path
+    store: CaptureStore, plan: Plan, source: MessageSource, topics: Sequence[str], prefix: str, wanted: Range
 ) -> None:
+    what = f"{store.folder} holds {'a finished' if store.finished else 'an unfinished'} capture"
     if (plan.prefix, plan.topics, plan.range) != (prefix, tuple(topics), wanted):
         raise CaptureError(
-            f"{folder} holds an unfinished capture of something else: {describe(plan)}",
+            f"{what} of something else: {describe(plan)}",
             "give the same options to go on with it, or choose another folder",
         )
     if plan.cluster_id != source.cluster_id:
         raise CaptureError(
-            f"{folder} holds an unfinished capture of cluster {plan.cluster_id}, and this is {source.cluster_id}",
+            f"{what} of cluster {plan.cluster_id}, and this is {source.cluster_id}",
             "go on with it on the same cluster, or choose another folder",
+        )
+
+
+def _drop_damaged(store: CaptureStore, source: MessageSource, tell: Callable[[str], None]) -> None:
+    """Forgets the parts with damaged files whose messages the source still has; the others stay as they are.
+
+    Raises CaptureError if the capture is finished and nothing of it can be captured again.
+    """
+    damaged = store.damaged()
+    if not damaged and store.finished:
+        raise CaptureError(f"{store.folder} holds a finished capture", "choose another folder, or remove it first")
+    first = source.first_offsets(sorted({part.id for part, _ in damaged})) if damaged else {}
+    again = [part for part, _ in damaged if part.first >= first[part.id]]
+    for part, wrong in damaged:
+        place = f"{part.topic}[{part.partition}], offsets {part.first} to {part.end - 1}"
+        if part in again:
+            tell(f"{wrong}: {place} are captured again")
+        else:
+            tell(f"{wrong}: {place} cannot be captured again, since Kafka has them from {first[part.id]} on")
+    if again:
+        store.drop(again)
+    elif store.finished:
+        raise CaptureError(
+            f"{store.folder} is damaged, and Kafka no longer has what was in its {len(damaged)} damaged parts",
+            "restore the files from a copy; `pausetrace capture verify` names them",
         )
 
 
@@ -125,13 +161,13 @@ def describe(plan: Plan) -> str:
     return f"prefix {plan.prefix}, topics {', '.join(plan.topics)}, {what}"
 
 
-class _Partition:
-    """One partition on its way: what waits to be written, and what was counted since its last part."""
+class _Stretch:
+    """Offsets of a partition that are to be read: what of them waits to be written, what was counted since the last."""
 
-    def __init__(self, plan: PartitionPlan, begun: Part | None) -> None:
+    def __init__(self, plan: PartitionPlan, number: int) -> None:
         self.plan = plan
-        self.next = plan.first if begun is None else begun.end
-        self.number = 0 if begun is None else begun.number + 1
+        self.next = plan.first
+        self.number = number
         self.clear()
 
     def clear(self) -> None:
@@ -146,30 +182,31 @@ class _Partition:
 class _Writer:
     def __init__(self, store: CaptureStore, plan: Plan, buffer_bytes: int) -> None:
         self._store = store
-        self._range = plan.range
+        self._plan = plan
         self._buffer_bytes = buffer_bytes
-        last: dict[PartitionId, Part] = {}
-        for part in store.parts:
-            last[part.id] = part
-        self._partitions = {planned.id: _Partition(planned, last.get(planned.id)) for planned in plan.partitions}
+        self._missing = {planned.id: list(_missing(planned, store.parts)) for planned in plan.partitions}
+        self._number = {part.id: part.number for part in sorted(store.parts, key=lambda part: part.number)}
+        self._stretches: dict[PartitionId, _Stretch] = {}
         self._tracker = OffsetTracker(embedded=plan.embedded)
-        for partition, state in self._partitions.items():
-            self._tracker.begin(partition, state.next)
+        all_offsets = sum(planned.end - planned.first for planned in plan.partitions)
         self._written = Done(
-            sum(state.next - state.plan.first for state in self._partitions.values()),
-            sum(planned.end - planned.first for planned in plan.partitions),
+            all_offsets - sum(each.end - each.first for missing in self._missing.values() for each in missing),
+            all_offsets,
             sum(part.events for part in store.parts),
             sum(file.bytes for part in store.parts for file in part.files),
         )
         self._waiting_bytes = 0
 
-    def to_read(self) -> list[PartitionPlan]:
-        """What is still to be read."""
-        return [
-            PartitionPlan(state.plan.topic, state.plan.partition, state.next, state.plan.end)
-            for state in self._partitions.values()
-            if state.next < state.plan.end
-        ]
+    def next_to_read(self) -> list[PartitionPlan]:
+        """The next offsets to be read of each partition; most are missing in one stretch."""
+        self._stretches = {
+            partition: _Stretch(missing.pop(0), self._number.get(partition, -1) + 1)
+            for partition, missing in self._missing.items()
+            if missing
+        }
+        for partition, stretch in self._stretches.items():
+            self._tracker.begin(partition, stretch.next)
+        return [stretch.plan for stretch in self._stretches.values()]
 
     def done(self) -> Done:
         """How far it has come."""
@@ -177,10 +214,10 @@ class _Writer:
 
     def take(self, message: Captured) -> None:
         """Takes the next message of a partition."""
-        state = self._partitions[PartitionId(message.topic, message.partition)]
+        state = self._stretches[PartitionId(message.topic, message.partition)]
         self._advance(state, message.offset)
         examined = examine(message)
-        if is_wanted(self._range, examined):
+        if is_wanted(self._plan.range, examined):
             before = state.buffer.cost_bytes
             state.buffer.add(examined)
             self._waiting_bytes += state.buffer.cost_bytes - before
@@ -191,18 +228,18 @@ class _Writer:
         if state.buffer.full or state.unselected >= CHECKPOINT_MESSAGES:
             self._write(state)
         while self._waiting_bytes > self._buffer_bytes:
-            self._write(max(self._partitions.values(), key=lambda each: each.buffer.cost_bytes))
+            self._write(max(self._stretches.values(), key=lambda each: each.buffer.cost_bytes))
 
     def end(self, partition: PartitionId) -> None:
         """The partition has been read up to its end."""
-        state = self._partitions[partition]
+        state = self._stretches[partition]
         self._advance(state, state.plan.end)
         self._written = self._written._replace(offsets=self._written.offsets + state.plan.end - state.next)
         state.next = state.plan.end
         if state.first < state.next:
             self._write(state)
 
-    def _advance(self, state: _Partition, offset: int) -> None:
+    def _advance(self, state: _Stretch, offset: int) -> None:
         gap = self._tracker.saw(state.plan.id, offset)
         if gap is None:
             return
@@ -211,7 +248,7 @@ class _Writer:
         else:
             state.natural += gap.missing
 
-    def _write(self, state: _Partition) -> None:
+    def _write(self, state: _Stretch) -> None:
         buffer = state.buffer
         part = self._store.write_part(
             Part(
@@ -225,8 +262,20 @@ class _Writer:
             events=self._written.events + part.events,
             bytes=self._written.bytes + sum(file.bytes for file in part.files),
         )
+        self._number[state.plan.id] = state.number
         state.number += 1
         state.clear()
+
+
+def _missing(planned: PartitionPlan, parts: Sequence[Part]) -> Iterator[PartitionPlan]:
+    """The stretches of a partition that no part holds."""
+    reached = planned.first
+    for part in sorted((part for part in parts if part.id == planned.id), key=lambda part: part.first):
+        if part.first > reached:
+            yield PartitionPlan(*planned.id, reached, part.first)
+        reached = part.end
+    if reached < planned.end:
+        yield PartitionPlan(*planned.id, reached, planned.end)
 
 
 def is_wanted(wanted: Range, examined: Examined) -> bool:

@@ -21,9 +21,9 @@ from stream.capture_streams import CapturedStreams
 from stream.offset_gaps import PartitionId
 from stream.record import picked
 
-LOOKAHEAD_EVENTS = 2 << 20
+LOOKAHEAD_EVENTS = 1 << 20
 """Rows in memory ahead of the slowest partition; one part of each partition is there whatever their sum."""
-BLOCK_EVENTS = 1 << 19
+BLOCK_EVENTS = 1 << 18
 """Rows in a block, roughly: the steps take several times their memory to work on them."""
 _FOREVER_MS = (1 << 63) - 1
 _NEVER = (1 << 63) - 1

@@ -105,7 +105,8 @@ class Part(msgspec.Struct, frozen=True, tag_field="line", tag="part"):
     """Offsets from first up to end (not included) of a partition: the messages in the files, and what is not there.
 
     `unselected` messages are outside the range asked for; `natural` offsets never were messages or are gone for good
-    reason (markers of transactions, compaction); `gaps` are losses.
+    reason (markers of transactions, compaction); `gaps` are losses. `number` is in the names of its files; a part that
+    was captured again has a later one than those after it.
     """
 
     topic: Text
@@ -146,7 +147,7 @@ class Manifest(msgspec.Struct, frozen=True):
     @staticmethod
     def of(plan: Plan, parts: Iterable[Part], finished_ns: int) -> Manifest:
         """The manifest of these parts."""
-        ordered = tuple(sorted(parts, key=lambda part: (plan.topics.index(part.topic), part.partition, part.number)))
+        ordered = tuple(sorted(parts, key=lambda part: (plan.topics.index(part.topic), part.partition, part.first)))
         manifest = Manifest(
             plan, finished_ns,
             messages=sum(part.messages for part in ordered),
@@ -162,7 +163,7 @@ class Manifest(msgspec.Struct, frozen=True):
         return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(self, sha256=""))).hexdigest()
 
     def parts_of(self, topic: str) -> list[Part]:
-        """The parts of a topic, by partition and number."""
+        """The parts of a topic, by partition and offset."""
         return [part for part in self.parts if part.topic == topic]
 
 

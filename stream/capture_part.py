@@ -25,9 +25,9 @@ from stream.kinds import UNKNOWN
 from stream.record import Events, joined, picked
 from stream.topics import TOPICS
 
-PART_EVENTS = 1 << 18
+PART_EVENTS = 1 << 17
 PART_MESSAGES = 1 << 16
-"""A part is full at so many events or messages: a reader holds one part of each partition in memory, 15 MB of rows."""
+"""A part is full at so many events or messages: a reader holds one part of each partition in memory, 7 MB of rows."""
 PART_HOURS = 240
 """Rows of more hours than ten days have go to one file of hour `mixed`: broken clocks must not make a million files."""
 MIXED = "mixed"

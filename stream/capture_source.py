@@ -96,6 +96,11 @@ class KafkaSource:
             return tuple(_within(plan, wanted) for plan in plans)
         return tuple(plans)
 
+    def first_offsets(self, partitions: Sequence[PartitionId]) -> dict[PartitionId, int]:
+        """The first offset that each of these partitions still has."""
+        marks = WatermarkQuery(self._settings).ask(list(partitions), self._deadline_s)
+        return {partition: marks[partition][0] for partition in partitions}
+
     def read(self, partitions: Sequence[PartitionPlan]) -> Iterator[list[Captured | PartitionId]]:
         """The messages of these partitions; after the last one of each, its id. Raises BrokerError if nothing comes."""
         for begin in range(0, len(partitions), AT_ONCE):

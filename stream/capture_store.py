@@ -1,6 +1,7 @@
 """The folder of a capture on its way: files that appear whole or not at all, a journal of them, and the manifest.
 
 In: parts' files as bytes. Out: a folder that a killed process can go on with; what no journal names is thrown away.
+A finished capture is opened like one on its way, so that parts of it whose files are damaged can be written again.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import msgspec
 
-from stream.capture_manifest import JOURNAL, MANIFEST, FileEntry, Manifest, Part, Plan, encode_manifest
+from stream.capture_manifest import JOURNAL, MANIFEST, FileEntry, Manifest, Part, Plan, encode_manifest, load_manifest
 from stream.capture_part import BuiltFile
+from stream.capture_reader import prove
 from stream.capture_schema import EVENTS, MESSAGES
 from stream.errors import CaptureError
 
@@ -30,36 +32,82 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class CaptureStore:
-    """The folder while a capture is made; `parts` are safe on disk. Only one process may have it open."""
+    """The folder while a capture is made; `parts` are in it. Only one process may have it open."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.plan: Plan | None = None
         self.parts: list[Part] = []
+        self.finished = False
+        """Whether it was when it was opened: then nothing is written unless parts are dropped."""
+        self._journal: IO[bytes] | None = None
         self._changed: set[Path] = set()
         """Folders whose entries may not be on disk yet."""
-        if (folder / MANIFEST).exists():
-            raise CaptureError(f"{folder} holds a finished capture", "choose another folder, or remove it first")
-        journal = folder / JOURNAL
-        if folder.is_dir() and not journal.exists() and any(folder.iterdir()):
+        known = (folder / MANIFEST).exists() or (folder / JOURNAL).exists()
+        if folder.is_dir() and not known and any(folder.iterdir()):
             raise CaptureError(f"{folder} is not empty and holds no capture", "choose a folder that does not exist yet")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._journal = journal.open("a+b", buffering=0)
+            self._lock = os.open(folder, os.O_RDONLY)
         except OSError as err:
-            raise self._cannot_write(journal, err) from err
+            raise self._cannot_write(folder, err) from err
         try:
-            fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as err:
-            self._journal.close()
+            os.close(self._lock)
             raise CaptureError(f"another process writes the capture {folder}", "wait until it ends") from err
-        self._read_journal()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        if (self.folder / MANIFEST).exists():
+            manifest = load_manifest(self.folder)
+            self.plan, self.parts, self.finished = manifest.plan, list(manifest.parts), True
+            return
+        try:
+            self._journal = (self.folder / JOURNAL).open("a+b", buffering=0)
+        except OSError as err:
+            raise self._cannot_write(self.folder / JOURNAL, err) from err
+        self._read_journal(self._journal)
         self._remove_strangers()
 
     def begin(self, plan: Plan) -> None:
         """Writes down what is captured; the first line of the journal."""
         self.plan = plan
         self._append(plan)
+
+    def damaged(self) -> list[tuple[Part, str]]:
+        """The parts of which a file is not as it was written, and what is wrong with it; reads every file."""
+        return [(part, wrong) for part in self.parts if (wrong := self._wrong_with(part))]
+
+    def drop(self, parts: Iterable[Part]) -> None:
+        """Forgets parts and removes their files, so that they can be written again; the capture is then unfinished."""
+        dropped = set(parts)
+        self.parts = [part for part in self.parts if part not in dropped]
+        lines = b"".join(msgspec.json.encode(line) + b"\n" for line in (self.plan, *self.parts))
+        self._write_whole(self.folder / JOURNAL, lines)
+        self._sync_folders()
+        try:
+            (self.folder / MANIFEST).unlink(missing_ok=True)
+            _sync_folder(self.folder)
+            if self._journal is not None:
+                self._journal.close()
+            self._journal = (self.folder / JOURNAL).open("ab", buffering=0)
+        except OSError as err:
+            raise self._cannot_write(self.folder / JOURNAL, err) from err
+        self.finished = False
+        self._remove_strangers()
+
+    def _wrong_with(self, part: Part) -> str:
+        for entry in part.files:
+            try:
+                prove(self.folder / entry.path, entry)
+            except CaptureError as err:
+                return err.message
+        return ""
 
     def write_part(self, part: Part, files: Iterable[BuiltFile]) -> Part:
         """Puts a part's files on disk, and the part into the journal."""
@@ -84,7 +132,9 @@ class CaptureStore:
 
     def close(self) -> None:
         """Lets another process have the folder."""
-        self._journal.close()
+        if self._journal is not None:
+            self._journal.close()
+        os.close(self._lock)
 
     def __enter__(self) -> Self:
         return self
@@ -94,13 +144,13 @@ class CaptureStore:
     ) -> None:
         self.close()
 
-    def _read_journal(self) -> None:
-        self._journal.seek(0)
-        data = self._journal.read()
+    def _read_journal(self, journal: IO[bytes]) -> None:
+        journal.seek(0)
+        data = journal.read()
         # What follows the last whole line was being written when the process ended.
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
-            self._journal.truncate(len(whole))
+            journal.truncate(len(whole))
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 told: Plan | Part = msgspec.json.decode(line, type=Plan | Part)
@@ -123,6 +173,7 @@ class CaptureStore:
                     path.unlink()
 
     def _append(self, line: Plan | Part) -> None:
+        assert self._journal is not None
         try:
             _write_all(self._journal.fileno(), msgspec.json.encode(line) + b"\n")
             os.fsync(self._journal.fileno())

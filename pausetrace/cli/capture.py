@@ -30,7 +30,7 @@ def register(verbs: Verbs) -> None:
         group, "run", "capture topics", run_capture,
         "Captures topics up to their present end into a folder, without touching any consumer group. Facts and the\n"
         "roster are always captured too, from their beginning. If it is stopped in whatever way, the same command\n"
-        "goes on.",
+        "goes on; if files of it are damaged or missing, it captures their messages again.",
         "offsets are TOPIC:FIRST-END or TOPIC[PARTITION]:FIRST-END; the end is not included, and both may be left out.",
     )  # fmt: skip
     run.add_argument("folder", metavar="DIR", help="the folder, which must not exist or hold this capture unfinished")
@@ -79,7 +79,7 @@ def run_capture(args: argparse.Namespace) -> int:
         def progress(done: Done) -> None:
             bar.update(done.offsets, done.of_offsets, done.bytes)
 
-        manifest = capture(source, Path(args.folder), topics, settings.prefix, wanted, progress=progress)
+        manifest = capture(source, Path(args.folder), topics, settings.prefix, wanted, progress=progress, tell=bar.tell)
     _tell(manifest, args.folder)
     return 0
 

@@ -61,6 +61,10 @@ class ListedSource:
             for partition, listed in offsets.items()
         )
 
+    def first_offsets(self, partitions: Sequence[PartitionId]) -> dict[PartitionId, int]:
+        """Where each of them begins."""
+        return {partition: self._begins.get(partition, 0) for partition in partitions}
+
     def read(self, partitions: Sequence[PartitionPlan]) -> Iterator[list[Captured | PartitionId]]:
         """What is asked for; raises UnpluggedError after `fail_after` messages."""
         wanted = {plan.id: plan for plan in partitions}

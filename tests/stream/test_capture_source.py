@@ -87,6 +87,7 @@ def test_the_end_is_where_the_topics_ended_when_it_began(any_kafka: KafkaSetting
             """The source, with a message that comes between the plan and the reading."""
 
             cluster_id, embedded, read = source.cluster_id, source.embedded, source.read
+            first_offsets = source.first_offsets
 
             def plan(self, topics: Sequence[str], wanted: Range) -> tuple[PartitionPlan, ...]:
                 frozen = source.plan(topics, wanted)
@@ -186,6 +187,7 @@ def test_messages_deleted_while_the_capture_was_away_are_a_gap(real_settings: Ka
             """The source with the plan of before."""
 
             cluster_id, embedded, read = source.cluster_id, source.embedded, source.read
+            first_offsets = source.first_offsets
 
             def plan(self, topics: Sequence[str], wanted: Range) -> tuple[PartitionPlan, ...]:
                 return planned
