@@ -44,6 +44,8 @@ for _name in (
 for _name in ("PFC_WATCHDOG", "PCIE_WIDTH", "PCIE_SPEED", "PCIE_RATE", "SOURCE_LOST"):
     _FORWARDED[kinds.BY_NAME[_name].code] = ALWAYS
 
+_NO_EVENTS = empty_events(0)
+
 
 def episode_stream(stream: StreamKey) -> StreamKey:
     """The output stream of an input stream."""
@@ -198,9 +200,10 @@ class Detect:
         if state.finished:
             self.counters["rows_after_the_end"] += len(batch.events)
             return
-        self.counters["unknown_kinds"] += batch.skipped
         events = batch.events
-        lost = self._missing(state, batch)
+        if batch.skipped:
+            self.counters["unknown_kinds"] += batch.skipped
+        lost = self._missing(state, batch) if batch.seq != state.next_seq or batch.lost > state.lost else 0
         if state.next_seq > batch.seq:
             fresh = batch.row_seqs() >= state.next_seq
             self.counters["duplicate_rows"] += int(len(fresh) - fresh.sum())
@@ -240,7 +243,7 @@ class Detect:
         if told_ns < MARK_END:
             state.reached_ns = told_ns
         rows, port_index = self._in_order(state, events, ports, MARK_END if down is not None else told_ns)
-        told = self._episodes(state, rows, port_index)
+        told = self._episodes(state, rows, port_index) if len(rows) else _NO_EVENTS
         if lost:
             row = empty_events(1)
             row["kind"], row["value"], row["extra"] = kinds.SOURCE_LOST, lost, SEQUENCE_GAP
@@ -281,14 +284,14 @@ class Detect:
         return words(_sorted(picked(events, ready))), np.arange(len(state.ports))
 
     def _episodes(self, state: _StreamState, rows: Words, port_index: Ints) -> Events:
-        if not len(rows):
-            return empty_events(0)
         if len(rows) > len(self._room):
             self._room = np.zeros_like(rows)
         count, refreshes, unmatched = episodes_of(rows, port_index, _FORWARDED, state.open_ns, state.order, self._room)
-        self.counters["pause_refreshes"] += refreshes
-        self.counters["unmatched_xons"] += unmatched
-        return self._room[:count].copy().view(EVENT).ravel()
+        if refreshes:
+            self.counters["pause_refreshes"] += refreshes
+        if unmatched:
+            self.counters["unmatched_xons"] += unmatched
+        return self._room[:count].copy().view(EVENT).ravel() if count else _NO_EVENTS
 
     def _emit_all(self) -> list[Item]:
         out: list[Item] = []
@@ -339,7 +342,7 @@ class Detect:
     def _end_if_read(self, stream: StreamKey) -> None:
         state = self._streams.get(stream)
         if state is not None and (down := self._read_to_its_end(stream, state)) is not None:
-            self._settle(stream, state, empty_events(0), (), 0, 0, down)
+            self._settle(stream, state, _NO_EVENTS, (), 0, 0, down)
 
     def _read_to_its_end(self, stream: StreamKey, state: _StreamState) -> _Down | None:
         """The stream's SOURCE_DOWN if it is known and the stream's last row has been read."""

@@ -32,22 +32,26 @@ _SIDE_TX, _UNKNOWN = kinds.SIDE_TX, kinds.UNKNOWN
 @kernel
 def any_flaw(rows: Words, port_count: int, flaws: npt.NDArray[np.uint8], limits: Ints) -> bool:
     """Whether a row breaks a rule of stream.wire, by its tables."""
+    kind_priority = -1
+    least_value = most_value = least_extra = most_extra = 0
     for i in range(len(rows)):
-        time_ns, value, extra, small = rows[i, TIME], rows[i, VALUE], rows[i, EXTRA], rows[i, SMALL]
-        kind = small >> KIND_BIT & 0xFF
+        time_ns, seen_ns, span_ns = rows[i, TIME], rows[i, SEEN], rows[i, SPAN]
+        value, extra, small = rows[i, VALUE], rows[i, EXTRA], rows[i, SMALL]
+        if small >> KIND_BIT & 0xFFFF != kind_priority:
+            kind_priority = small >> KIND_BIT & 0xFFFF
+            if flaws[kind_priority] != 0:
+                return True
+            kind = kind_priority & 0xFF
+            least_value, most_value = limits[0, kind], limits[1, kind]
+            least_extra, most_extra = limits[2, kind], limits[3, kind]
         if (
-            flaws[small >> KIND_BIT & 0xFFFF] != 0
-            or small & 0xFFFF != 0
+            small & 0xFFFF != 0
             or small >> PORT_BIT & 0xFFFF >= port_count
             or small >> SIDE_BIT & 0xFF > _SIDE_TX
-            or time_ns < 0
-            or time_ns > MAX_TIME_NS
-            or rows[i, SEEN] < 0
-            or rows[i, SEEN] > MAX_TIME_NS
-            or rows[i, SPAN] < 0
-            or rows[i, SPAN] > time_ns
-            or (value != _UNKNOWN and (value < limits[0, kind] or value > limits[1, kind]))
-            or (extra != _UNKNOWN and (extra < limits[2, kind] or extra > limits[3, kind]))
+            # The sign of all of them at once.
+            or time_ns | seen_ns | span_ns | (MAX_TIME_NS - time_ns) | (MAX_TIME_NS - seen_ns) | (time_ns - span_ns) < 0
+            or ((value < least_value or value > most_value) and value != _UNKNOWN)
+            or ((extra < least_extra or extra > most_extra) and extra != _UNKNOWN)
         ):
             return True
     return False

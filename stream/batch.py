@@ -5,9 +5,9 @@ A stream is (source, epoch, topic, device); row i of a batch has the stream's se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -30,8 +30,7 @@ class StreamKey(NamedTuple):
     device: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class Batch(msgspec.Struct, frozen=True, eq=False):
     """Rows of one stream.
 
     `mark_ns`: nothing older than this follows on the stream. `lost`: events that the source has lost so far on this

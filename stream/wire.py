@@ -46,8 +46,26 @@ class Names(msgspec.Struct, frozen=True):
     texts: Annotated[tuple[Text, ...], msgspec.Meta(max_length=MAX_EVENTS)] = ()
 
 
+class _Names(msgspec.Struct, frozen=True):
+    """The same with the ports as they came: a device sends the same ones again and again."""
+
+    source: Name
+    epoch: Name
+    seq: Seq
+    mark_ns: MarkNs
+    lost: Count
+    fabric: FabricName
+    device: Name
+    ports: msgspec.Raw
+    texts: Annotated[tuple[Text, ...], msgspec.Meta(max_length=MAX_EVENTS)] = ()
+
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Names)
+_raw_decoder = msgspec.msgpack.Decoder(_Names)
+_KNOWN_PORTS, _KNOWN_PORTS_BYTES = 256, 8192
+"""Lists of ports kept decoded, and the longest of them: whoever may write must not fill our memory."""
+_known_ports: dict[bytes, tuple[str, ...]] = {}
 
 _LAST_WORD = 48
 """Offset of the record's last 8 bytes: device, port, kind, priority, side, quality."""
@@ -186,7 +204,15 @@ def check_rows(topic: str, events: Events, port_count: int) -> None:
 
 def _decode_names(topic: str, packed: bytes) -> Names:
     try:
-        names = _decoder.decode(packed)
+        raw = _raw_decoder.decode(packed)
+        ports = _known_ports.get(bytes(raw.ports))
+        if ports is not None:
+            names = Names(
+                raw.source, raw.epoch, raw.seq, raw.mark_ns, raw.lost, raw.fabric, raw.device, ports, raw.texts
+            )
+        else:
+            names = _decoder.decode(packed)
+            _remember_ports(bytes(raw.ports), names.ports)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise WireError(f"the names are not those of a batch ({str(err)[:200]})") from err
     if len(names.source) > MAX_SOURCE_CHARS and topic != "episode":
@@ -194,6 +220,13 @@ def _decode_names(topic: str, packed: bytes) -> Names:
     if MAX_TIME_NS < names.mark_ns < MARK_END:
         raise WireError(f"mark_ns {names.mark_ns} is later than any time")
     return names
+
+
+def _remember_ports(packed: bytes, ports: tuple[str, ...]) -> None:
+    if len(packed) <= _KNOWN_PORTS_BYTES:
+        if len(_known_ports) >= _KNOWN_PORTS:
+            _known_ports.clear()
+        _known_ports[packed] = ports
 
 
 def suspicious(topic: str, events: Events, port_count: int) -> bool:

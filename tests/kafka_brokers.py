@@ -7,6 +7,7 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -59,16 +60,16 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.fixture(scope="session")
-def real_kafka(kafka_image: str) -> Iterator[str]:
-    """Bootstrap servers of a real Kafka without topics; a test that uses it bears the marker `kafka`."""
-    # Testcontainers' reaper is one more image to have; this fixture stops its container itself.
+@contextmanager
+def kafka_in_container(image: str) -> Iterator[str]:
+    """Bootstrap servers of a real Kafka without topics, which ends with the block."""
+    # Testcontainers' reaper is one more image to have; this stops its container itself.
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
     from testcontainers.core.container import DockerContainer
 
     # Kafka tells clients the address that they go on with, so the port must be known before it starts.
     port = free_port()
-    container = DockerContainer(kafka_image)
+    container = DockerContainer(image)
     for name, value in KAFKA_ENVIRONMENT.items():
         container.with_env(name, value)
     container.with_env("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://127.0.0.1:{port},INTERNAL://localhost:29092")
@@ -77,6 +78,13 @@ def real_kafka(kafka_image: str) -> Iterator[str]:
     with container:
         servers = f"127.0.0.1:{port}"
         connect(KafkaSettings(servers), KAFKA_START_DEADLINE_S)
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def real_kafka(kafka_image: str) -> Iterator[str]:
+    """Bootstrap servers of a real Kafka without topics; a test that uses it bears the marker `kafka`."""
+    with kafka_in_container(kafka_image) as servers:
         yield servers
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from random import Random
 
@@ -37,7 +36,7 @@ def renamed(changes: list[RosterChange], streams: Streams, seed: int) -> tuple[l
     for key, items in streams.items():
         new = key._replace(device=device(key.source, key.device))
         out[new] = deque(
-            dataclasses.replace(
+            msgspec.structs.replace(
                 item, stream=new,
                 ports=tuple(f"to-{port}" if key in with_alias else port for port in item.ports),
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from analytics.correlate import MAX_UNANNOUNCED, Correlate
 from analytics.detect import Detect
@@ -106,7 +106,7 @@ def test_two_fabrics_do_not_wait_for_each_other_and_share_nothing() -> None:
 
 def _moved(item: Item, fabric: str) -> Item:
     if isinstance(item, Batch):
-        return dataclasses.replace(item, stream=item.stream._replace(fabric=fabric))
+        return replace(item, stream=item.stream._replace(fabric=fabric))
     return msgspec.structs.replace(item, fabric=fabric)
 
 
@@ -133,7 +133,7 @@ def test_values_that_overlap_are_taken_row_by_row() -> None:
     for item in episodes(story.items()):
         items.append(item)
         if isinstance(item, Batch) and len(item.events) > 1:
-            items[-1] = dataclasses.replace(item, events=item.events[:-1], mark_ns=BEGIN_NS)
+            items[-1] = replace(item, events=item.events[:-1], mark_ns=BEGIN_NS)
             items.append(item)
     assert encoded(Correlate().process(items)) == encoded(story.finals())
 
@@ -162,7 +162,7 @@ def test_a_hole_in_an_episode_stream_is_told_as_a_loss_where_it_was() -> None:
     place = next(i for i, item in enumerate(items) if isinstance(item, Batch) and item.stream.source == "probe|queue")
     batch = items[place]
     assert isinstance(batch, Batch)
-    items[place] = dataclasses.replace(batch, seq=3)
+    items[place] = replace(batch, seq=3)
     correlate = Correlate()
     (final,) = correlate.process(items)
     assert isinstance(final, Cascade)
@@ -177,7 +177,7 @@ def test_a_pause_whose_end_was_lost_ends_with_the_last_row_of_all() -> None:
     for place, item in enumerate(items):
         if isinstance(item, Batch) and item.stream == StreamKey("lab", "probe|pfc", "e1", "episode", "leaf1"):
             ends = (item.events["kind"] == kinds.PAUSE_INTERVAL) & (item.events["side"] == kinds.SIDE_RX)
-            items[place] = dataclasses.replace(item, events=item.events[~ends])
+            items[place] = replace(item, events=item.events[~ends])
     made = Correlate().process(items)
     (final,) = [item for item in made if isinstance(item, Cascade)]
     assert final.revision == FINAL
@@ -235,7 +235,7 @@ def test_a_source_that_comes_and_goes_leaves_the_rest_to_the_neighbours(
     stream = story.rows["pfc", "leaf1"]
     up = SourceUp("lab", "tap", "e1", BEGIN_NS + from_ns, (StreamUp("pfc", "leaf1"),))
     down = SourceDown("lab", "tap", "e1", BEGIN_NS + to_ns, (StreamDown("pfc", "leaf1", len(stream) - 1),))
-    value = dataclasses.replace(story.value("pfc", "leaf1"), stream=StreamKey("lab", "tap", "e1", "pfc", "leaf1"))
+    value = replace(story.value("pfc", "leaf1"), stream=StreamKey("lab", "tap", "e1", "pfc", "leaf1"))
     begin, end = story.ups(), story.downs()
     middle = [*story.facts(), *story.values()]
     (told,) = finals(
@@ -333,7 +333,7 @@ def congested_leaf() -> Story:
 
 def _in_epoch(item: Item, epoch: str) -> Item:
     if isinstance(item, Batch):
-        return dataclasses.replace(item, stream=item.stream._replace(epoch=epoch))
+        return replace(item, stream=item.stream._replace(epoch=epoch))
     if isinstance(item, Device | Link | Flow):
         return msgspec.structs.replace(item, stream=msgspec.structs.replace(item.stream, epoch=epoch))
     assert isinstance(item, SourceUp | SourceDown)
@@ -467,7 +467,7 @@ def test_a_snapshot_holds_items_of_streams_that_nobody_has_announced() -> None:
     rest = episodes([*story.ups(), *story.facts(), *story.values(), *story.downs()])
     held = [item for item in rest if not isinstance(item, SourceUp | SourceDown)]
     held = [
-        dataclasses.replace(item, skipped=1, positions=np.arange(len(item.events))) if isinstance(item, Batch) else item
+        replace(item, skipped=1, positions=np.arange(len(item.events))) if isinstance(item, Batch) else item
         for item in held
     ]
     before, after = Correlate(), Correlate()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from stream import kinds, wire
 from stream.batch import MAX_EVENTS, Batch, StreamKey
@@ -54,7 +53,7 @@ def test_a_batch_comes_back_as_it_was_sent(sent: Batch) -> None:
 
 
 def test_an_idle_value_has_no_rows_and_a_new_mark() -> None:
-    idle = dataclasses.replace(batch(empty_events(0)), ports=())
+    idle = replace(batch(empty_events(0)), ports=())
     came = wire.decode("pfc", wire.encode(idle), idle.key)
     assert (len(came.events), came.mark_ns, came.next_seq) == (0, NOW_NS, 17)
 
@@ -78,7 +77,7 @@ def test_kind_0_stands_for_rows_that_were_left_out_and_is_never_given() -> None:
 
 def test_names_that_end_in_zero_bytes_are_told_from_the_padding() -> None:
     for text in ("", "\0", "\0" * 7, "\0" * 9):
-        sent = dataclasses.replace(batch(pauses(1)), texts=((0, text),))
+        sent = replace(batch(pauses(1)), texts=((0, text),))
         assert wire.decode("pfc", wire.encode(sent)).texts == ((0, text),)
 
 
@@ -94,7 +93,7 @@ def test_rows_of_unknown_kind_are_skipped_and_counted_and_the_others_keep_their_
 
 
 def test_a_text_follows_its_row_when_rows_before_it_are_skipped() -> None:
-    sent = dataclasses.replace(batch(pauses(3)), texts=((0, "gone"), (2, "stays")))
+    sent = replace(batch(pauses(3)), texts=((0, "gone"), (2, "stays")))
     value = bytearray(wire.encode(sent))
     value[-3 * EVENT.itemsize + 52] = 250
     assert wire.decode("pfc", bytes(value)).texts == ((1, "stays"),)
@@ -170,7 +169,7 @@ def test_any_kind_may_stand_on_the_episode_topic_and_loss_on_every_topic() -> No
 )
 def test_a_batch_that_no_reader_would_take_is_not_encoded(wrong: dict[str, object], complaint: str) -> None:
     with pytest.raises(WireError, match=complaint):
-        wire.encode(dataclasses.replace(batch(pauses(4)), **wrong))  # type: ignore[arg-type]
+        wire.encode(replace(batch(pauses(4)), **wrong))
 
 
 def test_a_source_does_not_send_a_kind_that_the_table_lacks() -> None:
@@ -181,7 +180,7 @@ def test_a_source_does_not_send_a_kind_that_the_table_lacks() -> None:
 
 
 def test_a_batch_that_lacks_its_rows_of_unknown_kind_comes_back_as_it_is() -> None:
-    value = bytearray(wire.encode(dataclasses.replace(batch(pauses(6)), texts=((1, "one"), (5, "five")))))
+    value = bytearray(wire.encode(replace(batch(pauses(6)), texts=((1, "one"), (5, "five")))))
     for row in (0, 3):
         value[-(6 - row) * EVENT.itemsize + 52] = 250
     once = wire.decode("pfc", bytes(value))
@@ -194,7 +193,7 @@ def test_a_batch_that_lacks_its_rows_of_unknown_kind_comes_back_as_it_is() -> No
 
 def test_an_episode_stream_bears_the_longest_source_and_its_topic() -> None:
     longest = STREAM._replace(source="s" * 224 + "|flowbytes", topic="episode")
-    sent = dataclasses.replace(batch(empty_events(0)), stream=longest)
+    sent = replace(batch(empty_events(0)), stream=longest)
     assert wire.decode("episode", wire.encode(sent), sent.key).stream == longest
 
 
