@@ -6,17 +6,23 @@ In: a step and items. Out: the step's outputs and the items that it could not ta
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from stream.batch import Batch
 from stream.messages import Item
 from stream.step import Step
 
 _log = logging.getLogger(__name__)
 
 JOURNAL_ITEMS = 500
-"""Items between two checkpoints: a failure costs as many to be processed again, and they stay in memory until then."""
+"""Items between two checkpoints at least: a failure costs as many to be processed again."""
+JOURNAL_BYTES = 32 << 20
+"""Rows between two checkpoints at most, since they stay in memory until then."""
+CHECKPOINT_COST_RATIO = 10.0
+"""Between these bounds checkpoints take about a tenth of the step's time, whatever the size of its state."""
 
 
 class CountingStep(Step[Item, Item], Protocol):
@@ -44,15 +50,19 @@ class IsolatedStep:
     whose outputs have been given out already.
     """
 
-    def __init__(self, step: CountingStep) -> None:
+    def __init__(self, step: CountingStep, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self.step = step
+        self._monotonic_s = monotonic_s
         self._journal: list[Item] = []
-        self._checkpoint = self._now()
+        self._journal_bytes = 0
+        self._worked_s = self._cost_s = 0.0
+        self.checkpoint()
 
     def process(self, items: Sequence[Item]) -> tuple[list[Item], list[Bad]]:
         """The outputs, and the items that had to be left out."""
         bad: list[Bad] = []
         counters = Counter(self.step.counters)
+        begun_s = self._monotonic_s()
         try:
             outputs = list(self.step.process(items))
         except MemoryError:
@@ -63,15 +73,20 @@ class IsolatedStep:
             outputs = self._salvage(items, 0, bad)
             self.checkpoint()
             return outputs, bad
+        self._worked_s += self._monotonic_s() - begun_s
         self._journal += items
-        if len(self._journal) >= JOURNAL_ITEMS:
+        self._journal_bytes += sum(item.events.nbytes for item in items if isinstance(item, Batch))
+        dear = self._worked_s < CHECKPOINT_COST_RATIO * self._cost_s and self._journal_bytes < JOURNAL_BYTES
+        if len(self._journal) >= JOURNAL_ITEMS and not dear:
             self.checkpoint()
         return outputs, bad
 
     def checkpoint(self) -> None:
         """The state is right as it is now: call it after changing the step in another way than by items."""
+        begun_s = self._monotonic_s()
         self._checkpoint = self._now()
-        self._journal = []
+        self._journal, self._journal_bytes = [], 0
+        self._worked_s, self._cost_s = 0.0, self._monotonic_s() - begun_s
 
     def _go_back(self, counters: Counter[str]) -> None:
         self._restore(self._checkpoint)

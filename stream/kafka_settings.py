@@ -123,6 +123,10 @@ def consumer_config(settings: KafkaSettings, broker: BrokerInfo, group: str | No
         # A killed member's partitions are taken over after 6 s, the least that a broker allows by default.
         "session.timeout.ms": 6000,
         "heartbeat.interval.ms": 1500,
+        # Messages that wait in memory, of each partition. Whoever reads slowly for a moment must not be punished for
+        # it: by default librdkafka fetches nothing for a second once so many wait.
+        "queued.max.messages.kbytes": 16_384,
+        "fetch.queue.backoff.ms": 5,
     }
     if broker.embedded:
         # It does not wake a waiting fetch: the default of 500 ms would be the latency. Its groups only work by range.

@@ -123,6 +123,7 @@ class Subscriber:
         self._gap_log = SampledLog(_log)
         self._tracker = OffsetTracker(embedded=view.broker.embedded)
         self._assigned: set[PartitionId] = set()
+        self._partition_ids: dict[tuple[str, int], PartitionId] = {}
         self._query = WatermarkQuery(settings)
         self._last_error = LastError()
         config = consumer_config(settings, view.broker, group)
@@ -281,27 +282,25 @@ class Subscriber:
     def _take(self, message: Message[Any, Any]) -> Received | None:
         error = message.error()
         topic, number, offset = message.topic(), message.partition(), message.offset()
-        if error is not None and error.code() == KafkaError._PARTITION_EOF:
-            # Markers of transactions take offsets that no message has: only the end itself tells that it was reached.
-            assert topic is not None
-            assert number is not None
-            assert offset is not None
-            self._tracker.reached_end(PartitionId(topic.removeprefix(self._prefix), number), offset)
-            return None
-        if error is not None:
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
             self._complain(error, f"{topic}[{number}]@{offset}" if topic else "Kafka")
             return None
         assert topic is not None
         assert number is not None
         assert offset is not None
-        partition = PartitionId(topic.removeprefix(self._prefix), number)
+        partition = self._partition_ids.get((topic, number))
+        if partition is None:
+            partition = self._partition_ids[topic, number] = PartitionId(topic.removeprefix(self._prefix), number)
+        if error is not None:
+            # Markers of transactions take offsets that no message has: only the end itself tells that it was reached.
+            self._tracker.reached_end(partition, offset)
+            return None
         if partition not in self._assigned:
             return None  # fetched before it was taken from us: its new reader has it
         gap = self._tracker.saw(partition, offset)
         if gap is not None:
             self._report(gap)
-        _, timestamp_ms = message.timestamp()
-        return Received(partition.topic, number, offset, timestamp_ms, message.key(), message.value())
+        return Received(*partition, offset, message.timestamp()[1], message.key(), message.value())
 
     def _complain(self, error: KafkaError, place: str) -> None:
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED and self._group is None:
