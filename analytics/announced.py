@@ -31,7 +31,7 @@ class Announced:
     def __init__(self) -> None:
         self._meant: tuple[int, dict[str, list[str]]] = (-1, {})
         """The streams' names of each device, and the generation of the resolver that said so."""
-        self._spans: dict[str, dict[StreamKey, tuple[int, int]]] = {}
+        self._spans: dict[str, dict[StreamKey, list[tuple[int, int]]]] = {}
         self._horizons: list[tuple[int, int]] = []
 
     def up(self, stream: StreamKey, from_ns: int, period_ns: int) -> None:
@@ -39,7 +39,7 @@ class Announced:
         if stream.topic == "pfc":
             if stream.device not in self._spans:
                 self._meant = (-1, {})
-            self._spans.setdefault(stream.device, {})[stream] = (from_ns, MAX_TIME_NS)
+            self._spans.setdefault(stream.device, {}).setdefault(stream, []).append((from_ns, MAX_TIME_NS))
         window_ns = min(period_ns, MAX_HORIZON_NS)
         if window_ns > self.horizon_ns(from_ns):
             insort(self._horizons, (from_ns, window_ns))
@@ -50,10 +50,10 @@ class Announced:
                 longest = max(longest, entry[1])
 
     def down(self, stream: StreamKey, at_ns: int) -> None:
-        """A stream that has ended."""
-        spans = self._spans.get(stream.device, {})
-        if stream in spans:
-            spans[stream] = (spans[stream][0], at_ns)
+        """A stream that has ended, or is suspended until it is `up` again."""
+        spans = self._spans.get(stream.device, {}).get(stream)
+        if spans:
+            spans[-1] = (spans[-1][0], at_ns)
 
     def reports(self, device: str, first_ns: int, last_ns: int, names: Resolver) -> bool:
         """Whether the device reported pauses itself at some time between two instants."""
@@ -73,7 +73,7 @@ class Announced:
             for name in self._spans:
                 meant.setdefault(names.device(name), []).append(name)
             self._meant = names.generation, meant
-        return [span for name in meant.get(device, ()) for span in self._spans[name].values()]
+        return [span for name in meant.get(device, ()) for spans in self._spans[name].values() for span in spans]
 
     def horizon_ns(self, time_ns: int) -> int:
         """Longest window announced up to this time: how long evidence of an instant may take to arrive."""
@@ -86,15 +86,15 @@ class Announced:
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
-        spans = [[list(stream), *span] for streams in self._spans.values() for stream, span in streams.items()]
+        spans = [[list(stream), spans] for streams in self._spans.values() for stream, spans in streams.items()]
         return [spans, [list(entry) for entry in self._horizons]]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Announced:
         """Continues from `state()`."""
         announced = cls()
-        for key, begin, end in state[0]:
+        for key, spans in state[0]:
             stream = StreamKey(*key)
-            announced._spans.setdefault(stream.device, {})[stream] = (begin, end)
+            announced._spans.setdefault(stream.device, {})[stream] = [(begin, end) for begin, end in spans]
         announced._horizons = [(from_ns, window_ns) for from_ns, window_ns in state[1]]
         return announced

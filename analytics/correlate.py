@@ -14,17 +14,19 @@ import msgspec
 
 from analytics import layout
 from analytics.engine import Closed, Engine
-from analytics.fabric import Fabric, Provisional, Stream, input_stream
-from analytics.layout import Ints
+from analytics.fabric import Fabric, Provisional, input_stream
+from analytics.layout import FOREVER, Ints
+from analytics.streams import Cut, Stream
 from analytics.verdict import cascade
 from stream import snapshot
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import FINAL, Cascade
-from stream.facts import Device, Fact, Flow, Link, fact_stream
+from stream.deadlines import Standing
+from stream.facts import Device, Fact, Flow, Idle, Link, fact_stream
 from stream.messages import Item
 from stream.progress import Settled
-from stream.record import Events, picked
-from stream.roster import RosterChange, SourceDown, SourceUp
+from stream.record import MAX_TIME_NS, Events, picked
+from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspended, SourceUp, announced_as
 from stream.topics import FACTS
 
 VERSION = 2
@@ -53,14 +55,14 @@ class Correlate:
                 continue
             name = item.stream.fabric if isinstance(item, Batch) else item.fabric
             fabric = touched[name] = self._fabric(name)
-            if isinstance(item, SourceUp | SourceDown):
+            if isinstance(item, RosterChange):
                 self._change_roster(fabric, item)
             else:
                 self._take(fabric, item)
         out: list[Item] = []
         for _, fabric in sorted(touched.items()):
             out += self._settle(fabric)
-            while fabric.over and not fabric.streams:
+            while fabric.over and fabric.waited_ns() is None:
                 out += self._end_life(fabric)
                 fabric = self._fabrics[fabric.engine.fabric]
                 out += self._settle(fabric)
@@ -68,9 +70,20 @@ class Correlate:
                 out += self._provisional_revisions(fabric)
         return out
 
+    def standing(self) -> dict[str, dict[StreamKey, Standing]]:
+        """By fabric, where the streams of the roster stand."""
+        return {
+            name: {announced_as(key): Standing(s.mark_ns, s.resumable) for key, s in fabric.streams.items()}
+            for name, fabric in self._fabrics.items()
+        }
+
+    def resumable_from_ns(self, fabric: str) -> int:
+        """The first tick that has not been acted on: a suspended stream can count again from there on."""
+        return min(self._fabrics[fabric].settled_ns, MAX_TIME_NS) // TICK_NS * TICK_NS + TICK_NS
+
     def settled(self) -> dict[str, Settled]:
         """By fabric: how far its cascades are final, and how many streams that waits for."""
-        return {name: Settled(fabric.settled_ns, len(fabric.streams)) for name, fabric in self._fabrics.items()}
+        return {name: Settled(fabric.settled_ns, *fabric.counts()) for name, fabric in self._fabrics.items()}
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
@@ -104,8 +117,12 @@ class Correlate:
         """Applies a change, or keeps it for later: which life it belongs to depends on the roster alone."""
         if isinstance(change, SourceDown):
             self._source_down(fabric, change)
+        elif isinstance(change, SourceSuspended):
+            self._suspend(fabric, change)
         elif fabric.over:
             fabric.postpone(change)
+        elif isinstance(change, SourceResumed):
+            self._resume(fabric, change)
         else:
             self._source_up(fabric, change)
 
@@ -119,7 +136,7 @@ class Correlate:
                 continue
             fabric.announced.up(key, change.from_ns, told.period_ns)
             fabric.up.add(stream)
-            fabric.streams[stream] = Stream(mark_ns=change.from_ns)
+            fabric.streams[stream] = Stream(mark_ns=change.from_ns, period_ns=told.period_ns)
             for item in fabric.unannounced.pop(stream, []):
                 self._take(fabric, item)
 
@@ -135,6 +152,8 @@ class Correlate:
                 fabric.announced.down(key, change.at_ns)
                 fabric.up.remove(stream)
                 fabric.over = not fabric.up
+            if state is not None:
+                state.down = True
             # A stream may go down once more, where the rows up to the number first told will never come.
             # detect numbers its own rows, so of an episode stream only "no row at all" can be known from here; its end
             # is told by detect's last mark.
@@ -144,7 +163,45 @@ class Correlate:
         if others and fabric.over:
             fabric.postpone(msgspec.structs.replace(change, streams=tuple(others)))
 
-    def _take(self, fabric: Fabric, item: Batch | Fact) -> None:
+    def _suspend(self, fabric: Fabric, change: SourceSuspended) -> None:
+        others = []
+        for key, told in zip(change.stream_keys(), change.streams, strict=True):
+            stream = input_stream(key)
+            state = fabric.streams.get(stream) if stream is not None else None
+            if fabric.over and state is None:
+                others.append(told)
+                continue
+            if stream is None or state is None or not state.can_suspend(change.at_ns):
+                self.counters["changes_of_no_use"] += 1
+                continue
+            state.suspend(change.at_ns)
+            if stream in fabric.up:
+                fabric.announced.down(key, change.at_ns)
+                fabric.up.remove(stream)
+                fabric.over = not fabric.up
+            self._end_pauses(fabric, state.cut(state.mark_ns))
+        if others:
+            fabric.postpone(msgspec.structs.replace(change, streams=tuple(others)))
+
+    def _resume(self, fabric: Fabric, change: SourceResumed) -> None:
+        for key in change.stream_keys():
+            stream = input_stream(key)
+            state = fabric.streams.get(stream) if stream is not None else None
+            if stream is None or state is None or not state.can_resume(change.from_ns):
+                self.counters["changes_of_no_use"] += 1
+                continue
+            fabric.up.add(stream)
+            fabric.announced.up(key, change.from_ns, state.period_ns)
+            for fact in state.resume(change.from_ns):
+                _add_fact(fabric, fact, max(fact.valid_from_ns, change.from_ns))
+
+    def _end_pauses(self, fabric: Fabric, cuts: Sequence[Cut]) -> None:
+        for cut in cuts:
+            self.counters["pauses_ended_by_suspension"] += len(cut.events)
+            fabric.waiting.append(cut)
+            fabric.changed = True
+
+    def _take(self, fabric: Fabric, item: Batch | Fact | Idle) -> None:
         key = item.stream if isinstance(item, Batch) else fact_stream(item)
         if key.topic != "episode" and key.topic not in FACTS:
             self.counters["items_of_other_topics"] += 1
@@ -165,10 +222,11 @@ class Correlate:
             return
         if isinstance(item, Batch):
             self._take_rows(fabric, state, item)
-        else:
+        elif not isinstance(item, Idle):
             self._take_fact(fabric, state, item)
         state.next_seq = max(state.next_seq, _next_seq(item))
         state.mark_ns = max(state.mark_ns, item.mark_ns if isinstance(item, Batch) else item.stream.mark_ns)
+        self._end_pauses(fabric, state.cut(state.mark_ns))
         self._end_if_complete(fabric, key, state)
 
     def _end_if_complete(self, fabric: Fabric, key: StreamKey, state: Stream) -> None:
@@ -194,10 +252,16 @@ class Correlate:
         if late.any():
             self.counters["late_rows"] += int(late.sum())
             events = picked(events, ~late)
+        if state.gaps:
+            counted = state.counted(events)
+            self.counters["rows_while_suspended"] += int(len(counted) - counted.sum())
+            events = picked(events, counted)
         if not len(events):
             return
         numbers = fabric.asked.numbers(batch.stream.device, batch.ports)
-        fabric.waiting.append((events, numbers[events["port"]]))
+        named = numbers[events["port"]]
+        self._end_pauses(fabric, state.follow(events, named))
+        fabric.waiting.append((events, named))
         fabric.newest_ns = max(fabric.newest_ns, int(events["time_ns"].max()))
         fabric.changed = True
 
@@ -206,16 +270,20 @@ class Correlate:
         from_ns = max(fact.valid_from_ns, state.mark_ns)
         if fact.stream.seq < state.next_seq:
             self.counters["duplicate_rows"] += 1
-        elif isinstance(fact, Flow):
-            fabric.engine.add_flow(fact, from_ns)
+        elif (from_ns := state.out_of_gaps(from_ns)) < FOREVER:
+            _add_fact(fabric, fact, from_ns)
+        elif len(state.held) < MAX_UNANNOUNCED:
+            state.held.append(fact)
         else:
-            fabric.facts.append((from_ns, fact))
+            self.counters["facts_while_suspended_dropped"] += 1
 
     def _settle(self, fabric: Fabric) -> list[Item]:
         """Acts on all rows up to the last tick that every stream of the roster has passed."""
-        if not fabric.streams and not fabric.over:
-            return []
-        least = min((stream.mark_ns for stream in fabric.streams.values()), default=MARK_END)
+        least = fabric.waited_ns()
+        if least is None:
+            if not fabric.over:
+                return []
+            least = MARK_END
         tick_ns = least if least == MARK_END else least // TICK_NS * TICK_NS
         if tick_ns <= fabric.settled_ns:
             return []
@@ -245,7 +313,11 @@ class Correlate:
             out += [final, *_ended_by(fabric, closed, final)]
         out += _withdrawn(fabric, MARK_END)
         fresh = Fabric(
-            fabric.engine.next_life(), ended=fabric.ended, unannounced=fabric.unannounced, finals=fabric.finals
+            fabric.engine.next_life(),
+            streams=fabric.streams,
+            ended=fabric.ended,
+            unannounced=fabric.unannounced,
+            finals=fabric.finals,
         )
         self._fabrics[fabric.engine.fabric] = fresh
         for change in fabric.later:
@@ -307,6 +379,13 @@ class Correlate:
         return out
 
 
+def _add_fact(fabric: Fabric, fact: Fact, from_ns: int) -> None:
+    if isinstance(fact, Flow):
+        fabric.engine.add_flow(fact, from_ns)
+    else:
+        fabric.facts.append((from_ns, fact))
+
+
 def _ended_by(fabric: Fabric, closed: Closed, final: Cascade) -> list[Cascade]:
     """The last revisions of provisional cascades that are part of a final one of another id."""
     fabric.provisional.pop(final.id, None)
@@ -352,5 +431,7 @@ def _fact_order(entry: tuple[int, Device | Link]) -> tuple[int, bool, str, str, 
     return from_ns, isinstance(fact, Link), fact.stream.source, fact.stream.epoch, fact.stream.seq
 
 
-def _next_seq(item: Batch | Fact) -> int:
-    return item.next_seq if isinstance(item, Batch) else item.stream.seq + 1
+def _next_seq(item: Batch | Fact | Idle) -> int:
+    if isinstance(item, Batch):
+        return item.next_seq
+    return item.stream.seq + (not isinstance(item, Idle))

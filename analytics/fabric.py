@@ -13,26 +13,14 @@ from analytics.asked_names import AskedNames
 from analytics.detect import episode_stream
 from analytics.engine import Engine
 from analytics.layout import Ints
+from analytics.streams import Stream
 from stream import messages
-from stream.batch import MARK_END, Batch, StreamKey
+from stream.batch import Batch, StreamKey
 from stream.cascade import Cascade
-from stream.facts import Device, Fact, Link
+from stream.facts import Device, Fact, Idle, Link
 from stream.record import EVENT, Events, joined
 from stream.roster import RosterChange, SourceUp
 from stream.topics import FACTS, RAW
-
-
-@dataclass(slots=True)
-class Stream:
-    """A stream of the roster: where it stands and, after SOURCE_DOWN, the sequence number of its last row."""
-
-    mark_ns: int = -1
-    next_seq: int = 0
-    last_seq: int | None = None
-
-    def complete(self) -> bool:
-        """Whether nothing is to be waited for any more."""
-        return self.mark_ns == MARK_END or (self.last_seq is not None and self.next_seq > self.last_seq)
 
 
 @dataclass(slots=True)
@@ -57,7 +45,7 @@ class Fabric:
     engine: Engine
     announced: Announced = field(default_factory=Announced)
     up: set[StreamKey] = field(default_factory=set)
-    """Streams that the roster has up at its latest change that was read, whatever of their rows has been."""
+    """Streams that the roster has up and not suspended at its latest change read, whatever of their rows has been."""
     over: bool = False
     """Whether the roster has had no stream left: this life ends when all its rows have been read."""
     later: list[RosterChange] = field(default_factory=list)
@@ -67,7 +55,7 @@ class Fabric:
     """Episode and fact streams that the roster names and that are not complete."""
     ended: dict[StreamKey, int] = field(default_factory=dict)
     """Next sequence number of streams that are complete, so that rows read again are known as duplicates."""
-    unannounced: dict[StreamKey, list[Batch | Fact]] = field(default_factory=dict)
+    unannounced: dict[StreamKey, list[Batch | Fact | Idle]] = field(default_factory=dict)
     """Items of streams that the roster does not name yet."""
     settled_ns: int = 0
     newest_ns: int = 0
@@ -80,6 +68,15 @@ class Fabric:
     finals: set[str] = field(default_factory=set)
     """Ids that were final before this process began: no revision may follow them."""
     changed: bool = False
+
+    def waited_ns(self) -> int | None:
+        """What every stream that counts has promised; None where there is no such stream."""
+        return min((s.promised_ns() for s in self.streams.values() if not s.suspended), default=None)
+
+    def counts(self) -> tuple[int, int]:
+        """Streams that have not ended: those that it waits for, and those suspended."""
+        suspended = sum(stream.suspended for stream in self.streams.values())
+        return len(self.streams) - suspended, suspended
 
     def postpone(self, change: RosterChange) -> None:
         """Keeps a change for the lives after this one."""
@@ -106,7 +103,7 @@ class Fabric:
             "up": [list(key) for key in sorted(self.up)],
             "over": self.over,
             "later": [list(messages.encode(change)) for change in self.later],
-            "streams": [[list(key), s.mark_ns, s.next_seq, s.last_seq] for key, s in self.streams.items()],
+            "streams": [[list(key), stream.state()] for key, stream in self.streams.items()],
             "ended": [[list(key), next_seq] for key, next_seq in self.ended.items()],
             "unannounced": [[list(key), [list(messages.encode(item)) for item in items]]
                             for key, items in self.unannounced.items()],
@@ -127,10 +124,10 @@ class Fabric:
         fabric.over = state["over"]
         for message in state["later"]:
             fabric.postpone(cast("RosterChange", messages.decode(*message)))
-        fabric.streams = {StreamKey(*key): Stream(*rest) for key, *rest in state["streams"]}
+        fabric.streams = {StreamKey(*key): Stream.of_state(stream) for key, stream in state["streams"]}
         fabric.ended = {StreamKey(*key): next_seq for key, next_seq in state["ended"]}
         fabric.unannounced = {
-            StreamKey(*key): [cast("Batch | Fact", messages.decode(*message)) for message in items]
+            StreamKey(*key): [cast("Batch | Fact | Idle", messages.decode(*message)) for message in items]
             for key, items in state["unannounced"]
         }
         fabric.settled_ns, fabric.newest_ns = state["times"]

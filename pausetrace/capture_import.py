@@ -17,10 +17,11 @@ from stream.capture import Progress, capture
 from stream.capture_manifest import Manifest, PartitionPlan, Range
 from stream.capture_message import NS_PER_MS, Captured
 from stream.cascade import Cascade
+from stream.facts import Idle
 from stream.messages import Item, encode
 from stream.offset_gaps import PartitionId
 from stream.partitioner import partition_of
-from stream.roster import SourceDown, SourceUp
+from stream.roster import RosterChange, change_ns
 from stream.topics import BY_NAME, DEFAULT_PREFIX, TOPICS
 
 CHUNK = 500
@@ -73,9 +74,7 @@ def _time_ns(item: Item) -> int:
     """When a publisher that keeps up would have sent it."""
     if isinstance(item, Batch):
         return max(item.mark_ns, int(item.events["time_ns"].max(initial=0)))
-    if isinstance(item, SourceUp):
-        return item.from_ns
-    if isinstance(item, SourceDown):
-        return item.at_ns
-    assert not isinstance(item, Cascade)
+    if isinstance(item, RosterChange):
+        return change_ns(item)
+    assert not isinstance(item, Cascade | Idle)
     return item.valid_from_ns

@@ -23,6 +23,7 @@ from pausetrace.render import cascade_picture
 from pausetrace.units import time_text
 from stream.batch import Batch
 from stream.cascade import Cascade
+from stream.facts import Idle
 
 MAX_LINES_PER_S = 200
 """What a terminal and its reader keep up with; the rest is counted below the table. A pipe gets everything."""
@@ -87,6 +88,8 @@ def _wanted(reads: list[Read], selection: Selection, tally: Tally) -> Iterator[R
             tally.passed_over += len(wanted) - int(wanted.sum())
             if wanted.any():
                 yield from rows(select(Columns.of([read.item]), wanted))
+        elif isinstance(read.item, Idle):
+            continue  # says that there is nothing to say
         elif not selection.devices or _names_one(_decoded(read.received.value or b""), selection.devices):
             yield read
         else:

@@ -9,17 +9,21 @@ import msgspec
 
 from pausetrace.topology_file import Topology
 from stream.cascade import Cascade
-from stream.facts import Device, Flow, Link
+from stream.facts import Device, Flow, Idle, Link
 from stream.roster import RosterChange
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TYPES: dict[str, Any] = {
-    "cascade": Cascade, "device": Device, "link": Link, "flow": Flow, "roster": RosterChange, "topology": Topology,
+    "cascade": Cascade, "device": Device, "link": Link, "flow": Flow, "idle": Idle, "roster": RosterChange,
+    "topology": Topology,
 }  # fmt: skip
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of what is on a JSON topic (`roster`: on control), or in a file (`topology`)."""
+    """The JSON Schema of what is on a JSON topic (`roster`: on control; `idle`: on those of facts).
+
+    Or in a file (`topology`).
+    """
     return {"$schema": DIALECT, "title": name} | msgspec.json.schema(TYPES[name])
 
 

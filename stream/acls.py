@@ -91,6 +91,9 @@ ROLES: dict[str, Role] = {
             # It reads what it has published itself, so that a restart withdraws what is not so any more.
             _Right(("Read", "Write"), TOPIC, ("cascade", "control", "state")),
             _Right(("Write",), TOPIC, ("health", "deadletter")),
+            # Before it calls a source late, it looks whether detect has read all that there is.
+            _Right(("Describe",), TOPIC, RAW),
+            _Right(("Describe",), GROUP, ("detect",)),
             _Right(("Read",), GROUP, ("correlate",)),
             _Right(("Write",), TRANSACTIONAL_ID, ("correlate",)),
         ),

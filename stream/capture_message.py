@@ -13,8 +13,9 @@ from stream import messages, wire
 from stream.batch import MARK_END, Batch
 from stream.cascade import Cascade
 from stream.errors import WireError
+from stream.facts import Idle
 from stream.record import MAX_TIME_NS
-from stream.roster import SourceDown, SourceUp
+from stream.roster import RosterChange, change_ns
 from stream.topics import FACTS, PACKED
 
 NS_PER_MS = 1_000_000
@@ -99,10 +100,10 @@ def _gives_itself_back(batch: Batch, value: bytes) -> bool:
 def _times_of(item: messages.Item) -> tuple[int, int]:
     if isinstance(item, Cascade):
         return item.start_ns, item.end_ns
-    if isinstance(item, SourceUp):
-        return item.from_ns, item.from_ns
-    if isinstance(item, SourceDown):
-        return item.at_ns, item.at_ns
+    if isinstance(item, RosterChange):
+        return change_ns(item), change_ns(item)
+    if isinstance(item, Idle):
+        return min(item.stream.mark_ns, MAX_TIME_NS), min(item.stream.mark_ns, MAX_TIME_NS)
     assert not isinstance(item, Batch)
     return item.valid_from_ns, item.valid_from_ns
 

@@ -18,10 +18,20 @@ from stream.batch import MARK_END, StreamKey
 from stream.capture_reader import CaptureFolder, Ints, Messages, read_messages
 from stream.capture_select import RowFilter
 from stream.errors import WireError
-from stream.facts import Device, Fact, Flow, Link, fact_stream
+from stream.facts import Fact, Idle, fact_stream
 from stream.messages import decode
 from stream.offset_gaps import PartitionId
-from stream.roster import RosterChange, SourceDown, SourceUp, StreamDown, StreamUp
+from stream.roster import (
+    RosterChange,
+    SourceDown,
+    SourceResumed,
+    SourceSuspended,
+    SourceUp,
+    StreamDown,
+    StreamName,
+    StreamUp,
+    change_ns,
+)
 from stream.topics import FACTS, PACKED
 
 SILENT_MS = 10_000
@@ -32,7 +42,7 @@ class Told(NamedTuple):
     """A roster change or fact, and when Kafka got it; `offset` is -1 for a change that is not in the capture."""
 
     timestamp_ms: int
-    item: RosterChange | Fact
+    item: RosterChange | Fact | Idle
     offset: int = -1
 
     @property
@@ -161,7 +171,7 @@ class Context:
     @property
     def roster(self) -> list[RosterChange]:
         """The roster changes alone."""
-        return [told.item for told in self.told if isinstance(told.item, SourceUp | SourceDown)]
+        return [told.item for told in self.told if isinstance(told.item, RosterChange)]
 
     @property
     def facts(self) -> list[Told]:
@@ -183,21 +193,27 @@ def read_context(folder: CaptureFolder, streams: CapturedStreams, topics: Sequen
     told.sort(key=lambda each: each.timestamp_ms)
     spans = streams.by_stream()
     for timestamp_ms, item, _ in told:
-        if not isinstance(item, SourceUp | SourceDown) and item.valid_from_ns < wanted.to_ns:
+        if not isinstance(item, RosterChange) and _fact_ns(item) < wanted.to_ns:
             _count_fact(spans, item, timestamp_ms)
     ups: dict[StreamKey, int] = {}
     ended = {key for _, item, _ in told if isinstance(item, SourceDown) for key in item.stream_keys()}
     empty = {key for _, item, _ in told if isinstance(item, SourceDown) for key in _without_rows(item)}
     for timestamp_ms, item, offset in told:
-        change: RosterChange | Fact | None
+        change: RosterChange | Fact | Idle | None
         if isinstance(item, SourceUp):
             change = _fitted_up(item, spans, empty, topics, wanted)
             context.counters["streams_left_out"] += len(item.streams) - (len(change.streams) if change else 0)
             ups |= dict.fromkeys(change.stream_keys() if change else (), timestamp_ms)
         elif isinstance(item, SourceDown):
             change = _fitted_down(item, spans, ups)
+        elif isinstance(item, SourceSuspended | SourceResumed):
+            kept = [key for key in item.stream_keys() if key in ups]
+            names = tuple(StreamName(key.topic, key.device) for key in kept)
+            change = msgspec.structs.replace(item, streams=names) if kept and change_ns(item) < wanted.to_ns else None
+            # Known from the beginning, so that it cannot matter when rows of its time are read.
+            timestamp_ms = max((ups[key] for key in kept), default=0)
         else:
-            change = item if item.valid_from_ns < wanted.to_ns else None
+            change = item if _fact_ns(item) < wanted.to_ns else None
         if change is not None:
             context.told.append(Told(timestamp_ms, change, offset))
     _end_the_endless(context, spans, ups, ended, streams.end_ms)
@@ -226,13 +242,19 @@ def _items(folder: CaptureFolder, topic: str, counters: Counter[str]) -> Iterato
             except WireError:
                 counters["unreadable_facts_and_changes"] += 1
                 continue
-            assert isinstance(item, SourceUp | SourceDown | Device | Link | Flow)
+            assert isinstance(item, RosterChange | Fact | Idle)
             yield Told(latest_ms, item, offset)
 
 
-def _count_fact(spans: dict[StreamKey, Span], fact: Fact, timestamp_ms: int) -> None:
-    seq, mark_ns = fact.stream.seq, min(fact.stream.mark_ns, fact.valid_from_ns)
-    span = Span(0, 0, seq, seq + 1, mark_ns, fact.valid_from_ns, fact.valid_from_ns, timestamp_ms, timestamp_ms)
+def _fact_ns(fact: Fact | Idle) -> int:
+    return fact.stream.mark_ns if isinstance(fact, Idle) else fact.valid_from_ns
+
+
+def _count_fact(spans: dict[StreamKey, Span], fact: Fact | Idle, timestamp_ms: int) -> None:
+    seq, time_ns = fact.stream.seq, _fact_ns(fact)
+    next_seq = seq if isinstance(fact, Idle) else seq + 1
+    mark_ns = min(fact.stream.mark_ns, time_ns)
+    span = Span(0, 0, seq, next_seq, mark_ns, time_ns, time_ns, timestamp_ms, timestamp_ms)
     key = fact_stream(fact)
     if key in spans:
         spans[key].join(span)
@@ -278,7 +300,7 @@ def _end_the_endless(
 ) -> None:
     """Ends for streams that the capture does not end: at once where they had fallen silent, else when it ends itself.
 
-    Facts send no idle values, so that their silence says nothing: they end with the last one.
+    Not all who tell facts send idle values, so that their silence says nothing: they end with the last one.
     """
     for key in ups:
         span = spans.get(key)

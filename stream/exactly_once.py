@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from stream.by_stream import ByStream, StreamStep
+from stream.deadlines import Waiting
 from stream.election import Election
 from stream.errors import UnreachableError
 from stream.isolation import CountingStep
@@ -23,6 +24,7 @@ from stream.messages import Item
 from stream.offset_gaps import PartitionId
 from stream.outlets import Outlet
 from stream.progress import Status
+from stream.roster_keeper import SOURCE_DEADLINE_S, RosterKeeper
 from stream.topics import FACTS, RAW
 from stream.transactions import TransactionLostError
 from stream.whole_state import WholeState
@@ -34,7 +36,11 @@ FIRST_LOOK_S = 5.0
 """A group's first assignment takes a moment; only after this is it fair to say that another candidate is active."""
 
 
-StepT = TypeVar("StepT", bound=CountingStep)
+class CorrelateStep(CountingStep, Waiting, Protocol):
+    """What correlate must be able to do."""
+
+
+StepT = TypeVar("StepT", bound=CorrelateStep)
 
 
 class DetectStep(CountingStep, StreamStep, Protocol):
@@ -54,6 +60,7 @@ class Runner:
         on_outputs: Callable[[Sequence[Item]], None] | None = None,
         on_status: Callable[[Status | None], None] | None = None,
         deadline_s: float = CONNECT_DEADLINE_S,
+        source_deadline_s: float | None = SOURCE_DEADLINE_S,
     ) -> None:
         self.stop = stop or threading.Event()
         self.restarts = 0
@@ -63,6 +70,7 @@ class Runner:
         self._on_outputs = on_outputs
         self._on_status = on_status
         self._deadline_s = deadline_s
+        self._source_deadline_s = source_deadline_s
         self._worker: Worker | None = None
         self._worked = False
 
@@ -103,7 +111,10 @@ class Runner:
             except BaseException:
                 outlet.close()
                 raise
-            return self._make(step, outlet, "correlate", ("episode", *FACTS))
+            keeper = None
+            if self._source_deadline_s is not None:
+                keeper = RosterKeeper(self._settings, step, self._source_deadline_s)
+            return self._make(step, outlet, "correlate", ("episode", *FACTS), keeper=keeper)
 
         with Election(self._settings, "correlate", instance=self._instance, deadline_s=self._deadline_s) as election:
             told = False
@@ -125,11 +136,12 @@ class Runner:
         name: str,
         topics: Sequence[str],
         group: str | None = None,
+        keeper: RosterKeeper | None = None,
     ) -> Worker:
         try:
             return Worker(
                 self._settings, step, name=name, topics=topics, group=group,
-                instance=self._instance if group else "", outlet=outlet, stop=self.stop, say=self._say,
+                instance=self._instance if group else "", outlet=outlet, keeper=keeper, stop=self.stop, say=self._say,
                 on_outputs=self._on_outputs, on_status=self._tell, deadline_s=self._deadline_s,
             )  # fmt: skip
         except BaseException:

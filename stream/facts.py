@@ -6,7 +6,7 @@ field out says the default, in a capture of whatever age.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -35,6 +35,7 @@ DEFAULT_DELAY_NS = 1000
 DSCPS = 64
 PRIORITIES = 8
 
+FactTopic = Literal["device", "link", "flow"]
 Aliases = Annotated[tuple[Name, ...], Meta(max_length=MAX_ALIASES)]
 TransportPort = Annotated[int, Meta(ge=0, le=65_535)]
 QueueNumber = Annotated[int, Meta(ge=0, le=255)]
@@ -144,13 +145,29 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="fact", ta
     path: Annotated[tuple[Hop, ...], Meta(max_length=MAX_HOPS)] = ()
 
 
+class Idle(msgspec.Struct, frozen=True, tag_field="fact", tag="idle"):
+    """The idle value of a stream of facts: it has nothing to say, and nothing valid from before its mark follows.
+
+    The seq of its stream is that of the next fact.
+    """
+
+    fabric: FabricName
+    topic: FactTopic
+    stream: FactStream
+
+
 Fact = Device | Link | Flow
 
 TOPIC_OF_FACT: dict[type, str] = {Device: "device", Link: "link", Flow: "flow"}
 
 
-def fact_key(fact: Fact) -> bytes:
-    """Kafka key: the fact's identity and valid_from_ns, so that compaction keeps each version."""
+def fact_key(fact: Fact | Idle) -> bytes:
+    """Kafka key: the fact's identity and valid_from_ns, so that compaction keeps each version; of idle values the last.
+
+    No identity is empty, so that no fact has an idle value's key.
+    """
+    if isinstance(fact, Idle):
+        return f"{fact.fabric}/@{fact.stream.source}/{fact.stream.epoch}".encode()
     if isinstance(fact, Device):
         identity = fact.device
     elif isinstance(fact, Link):
@@ -160,6 +177,7 @@ def fact_key(fact: Fact) -> bytes:
     return f"{fact.fabric}/{identity}@{fact.valid_from_ns}".encode()
 
 
-def fact_stream(fact: Fact) -> StreamKey:
-    """The stream that the fact belongs to."""
-    return StreamKey(fact.fabric, fact.stream.source, fact.stream.epoch, TOPIC_OF_FACT[type(fact)], "")
+def fact_stream(fact: Fact | Idle) -> StreamKey:
+    """The stream that the fact or idle value belongs to."""
+    topic = fact.topic if isinstance(fact, Idle) else TOPIC_OF_FACT[type(fact)]
+    return StreamKey(fact.fabric, fact.stream.source, fact.stream.epoch, topic, "")

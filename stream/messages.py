@@ -13,12 +13,12 @@ from stream import topics, wire
 from stream.batch import MARK_END, Batch
 from stream.cascade import Cascade, cascade_key
 from stream.errors import WireError
-from stream.facts import TOPIC_OF_FACT, Fact, Flow, Link, fact_key
+from stream.facts import Fact, Flow, Idle, Link, fact_key, fact_stream
 from stream.kinds import NO_PRIORITY
 from stream.record import MAX_TIME_NS
-from stream.roster import RosterChange, SourceDown, SourceUp, roster_key
+from stream.roster import RosterChange, roster_key
 
-JsonItem = Fact | RosterChange | Cascade
+JsonItem = Fact | Idle | RosterChange | Cascade
 Item = Batch | JsonItem
 """Anything that a step takes in or gives out."""
 
@@ -37,7 +37,7 @@ _decoders: dict[str, msgspec.json.Decoder[Any]] = {
     "cascade": msgspec.json.Decoder(Cascade),
 }
 # One decoder for all facts, so that a fact says in its text what it is, as the schemas demand.
-_decoders.update(dict.fromkeys(topics.FACTS, msgspec.json.Decoder(Fact)))
+_decoders.update(dict.fromkeys(topics.FACTS, msgspec.json.Decoder(Fact | Idle)))
 
 
 def encode(item: Item) -> Encoded:
@@ -83,18 +83,18 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> Item:
 def _topic(item: JsonItem) -> str:
     if isinstance(item, Cascade):
         return "cascade"
-    return "control" if isinstance(item, SourceUp | SourceDown) else TOPIC_OF_FACT[type(item)]
+    return "control" if isinstance(item, RosterChange) else fact_stream(item).topic
 
 
 def _key(item: JsonItem) -> bytes:
     if isinstance(item, Cascade):
         return cascade_key(item)
-    return roster_key(item) if isinstance(item, SourceUp | SourceDown) else fact_key(item)
+    return roster_key(item) if isinstance(item, RosterChange) else fact_key(item)
 
 
 def _check(item: JsonItem) -> None:
     """The rules that the structs' own ranges cannot say."""
-    if isinstance(item, SourceUp | SourceDown):
+    if isinstance(item, RosterChange):
         _check_roster(item)
     elif isinstance(item, Cascade):
         if item.start_ns > item.end_ns:

@@ -147,10 +147,14 @@ class Exporter(Collector):
             "pausetrace_settled_timestamp_seconds", "Event time up to which all results are final.", labels=labels
         )
         up = GaugeMetricFamily("pausetrace_streams_up", "Streams that the roster names now.", labels=labels)
+        suspended = GaugeMetricFamily(
+            "pausetrace_streams_suspended", "Streams that nobody waits for until they have caught up.", labels=labels
+        )
         for fabric, at in status.fabrics.items():
             up.add_metric([self._step, fabric], at.streams_up)
+            suspended.add_metric([self._step, fabric], at.streams_suspended)
             if at.newest_mark_ns:
                 mark.add_metric([self._step, fabric], at.newest_mark_ns * _NS)
             if at.settled_ns:
                 settled.add_metric([self._step, fabric], at.settled_ns * _NS)
-        yield from (mark, settled, up)
+        yield from (mark, settled, up, suspended)

@@ -42,6 +42,13 @@ class Sealed(NamedTuple):
     reported: dict[int, Loss]
 
 
+def allowed_mark(mark_ns: int, now_ns: int, *, live: bool) -> int:
+    """The mark that may be promised: a live source with a wrong clock must not promise away what follows its repair."""
+    if MAX_TIME_NS < mark_ns < MARK_END:
+        raise WireError(f"mark_ns {mark_ns} is later than any time")
+    return min(mark_ns, now_ns + CLOCK_LEAD_NS) if live and mark_ns != MARK_END else mark_ns
+
+
 class OutgoingStream:
     """Gathers rows of one stream; `mark_ns` is what the stream has promised: nothing older follows.
 
@@ -188,10 +195,7 @@ class OutgoingStream:
         return part
 
     def _allowed(self, mark_ns: int, now_ns: int) -> int:
-        if MAX_TIME_NS < mark_ns < MARK_END:
-            raise WireError(f"mark_ns {mark_ns} is later than any time")
-        # A source whose clock is wrong must not promise away the rows that follow once it is right again.
-        return min(mark_ns, now_ns + CLOCK_LEAD_NS) if self._live and mark_ns != MARK_END else mark_ns
+        return allowed_mark(mark_ns, now_ns, live=self._live)
 
     def _remember(self, reason: int, loss: Loss) -> None:
         known = self._losses.get(reason)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from stream.batch import MARK_END, Batch, StreamKey
-from stream.facts import Device, Flow, Link
+from stream.facts import Device, Flow, Idle, Link
 from stream.messages import Item
 from stream.offset_gaps import PartitionId
 from stream.roster import SourceDown, SourceUp
@@ -26,6 +26,7 @@ class Settled(NamedTuple):
 
     settled_ns: int
     streams_up: int
+    streams_suspended: int = 0
 
 
 @runtime_checkable
@@ -44,6 +45,7 @@ class FabricProgress:
     newest_mark_ns: int = 0
     settled_ns: int = 0
     streams_up: int = 0
+    streams_suspended: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Progress:
         for item in items:
             if isinstance(item, Batch):
                 self._saw_mark(item.stream.fabric, item.mark_ns)
-            elif isinstance(item, Device | Link | Flow):
+            elif isinstance(item, Device | Link | Flow | Idle):
                 self._saw_mark(item.fabric, item.stream.mark_ns)
             elif isinstance(item, SourceUp):
                 self._up.update(item.stream_keys())
@@ -83,15 +85,20 @@ class Progress:
         """
         up = Counter(self._shown(stream.fabric) for stream in self._up)
         settled: dict[str, int] = {}
+        suspended: Counter[str] = Counter()
         if isinstance(step, Settling):
             up.clear()
             for fabric, at in step.settled().items():
                 name = self._shown(fabric)
                 up[name] += at.streams_up
+                suspended[name] += at.streams_suspended
                 if at.settled_ns != MARK_END:  # nothing is left to wait for
                     settled[name] = min(at.settled_ns, settled.get(name, at.settled_ns))
         marks = self._newest_mark_ns
-        return {name: FabricProgress(marks.get(name, 0), settled.get(name, 0), up[name]) for name in {**marks, **up}}
+        return {
+            name: FabricProgress(marks.get(name, 0), settled.get(name, 0), up[name], suspended[name])
+            for name in {**marks, **up}
+        }
 
     def _saw_mark(self, fabric: str, mark_ns: int) -> None:
         name = self._shown(fabric)

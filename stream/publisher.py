@@ -10,18 +10,18 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import msgspec
 
 from stream import topics
 from stream.batch import StreamKey
 from stream.errors import BrokerError, PausetraceError
-from stream.facts import TOPIC_OF_FACT, Fact, FactStream
+from stream.facts import TOPIC_OF_FACT, Fact, FactStream, FactTopic, Idle
 from stream.kafka_settings import CONNECT_DEADLINE_S, BrokerInfo, KafkaSettings, require_topics
 from stream.messages import Item, encode
 from stream.outbox import FLUSH_DEADLINE_S, HELD_BYTES, HOLD_S, QUEUE_BYTES, Outbox
-from stream.outgoing import Loss, OutgoingStream, Sealed
+from stream.outgoing import Loss, OutgoingStream, Sealed, allowed_mark
 from stream.record import Events
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
 
@@ -69,6 +69,8 @@ class Publisher:
         self._monotonic_s = monotonic_s
         self._streams: dict[tuple[str, str], OutgoingStream] = {}
         self._facts: dict[str, FactStream] = {}
+        self._told_facts_s: dict[str, float] = {}
+        """When each stream of facts last said something."""
         self._lost_fact_seqs: set[tuple[str, int]] = set()
         self._counters = {"rows": 0, "values": 0, "idle_values": 0, "facts": 0, "late_facts": 0, "lost_facts": 0}
         self._gone = {"late_rows": 0, "suspect_rows": 0, "lost_rows": 0}
@@ -115,6 +117,7 @@ class Publisher:
         for stream in told:
             if stream.topic in topics.FACTS:
                 self._facts[stream.topic] = FactStream(self.source, self.epoch, 0, from_ns)
+                self._told_facts_s[stream.topic] = self._monotonic_s()
             else:
                 key = StreamKey(self.fabric, self.source, self.epoch, stream.topic, stream.device)
                 outgoing = OutgoingStream(key, from_ns, live=self._live)
@@ -165,6 +168,7 @@ class Publisher:
         self._outbox.send(encode(sent), partial(self._lost_fact, topic, own.seq))
         self._counters["facts"] += 1
         self._facts[topic] = msgspec.structs.replace(own, seq=own.seq + 1)
+        self._told_facts_s[topic] = self._monotonic_s()
 
     def poll(self, wait_s: float = 0.0) -> BrokerError | None:
         """Sends what is old enough, and idle values; returns what was lost since the last call, if anything was.
@@ -181,6 +185,10 @@ class Publisher:
                 if self._idle_mark_ns is not None:
                     stream.promise(self._idle_mark_ns(stream.key), self._clock_ns())
                 self._send_sealed(stream, stream.seal(now_s))
+        if self._idle_mark_ns is not None:
+            for topic, state in self._facts.items():
+                if now_s - self._told_facts_s[topic] >= IDLE_S:
+                    self._send_idle_facts(topic, state, self._idle_mark_ns)
         return self._outbox.take_failure()
 
     def flush(self, deadline_s: float = FLUSH_DEADLINE_S) -> None:
@@ -238,6 +246,14 @@ class Publisher:
         self._counters["values"] += 1
         self._counters["idle_values"] += not len(sealed.batch.events)
         self._outbox.send(encode(sealed.batch), partial(stream.lose_sealed, sealed))
+
+    def _send_idle_facts(self, topic: str, state: FactStream, idle_mark_ns: Callable[[StreamKey], int]) -> None:
+        mark_ns = idle_mark_ns(StreamKey(self.fabric, self.source, self.epoch, topic, ""))
+        promised_ns = max(state.mark_ns, allowed_mark(mark_ns, self._clock_ns(), live=self._live))
+        self._facts[topic] = own = msgspec.structs.replace(state, mark_ns=promised_ns)
+        self._told_facts_s[topic] = self._monotonic_s()
+        self._counters["idle_values"] += 1
+        self._outbox.send(encode(Idle(self.fabric, cast(FactTopic, topic), own)))
 
     def _lost_fact(self, topic: str, seq: int, _reason: int) -> None:
         self._counters["lost_facts"] += 1

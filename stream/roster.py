@@ -1,7 +1,8 @@
 """The roster: which streams exist, told by records on the control topic.
 
 A source says SOURCE_UP with all its streams before its first row, and SOURCE_DOWN with each stream's last sequence
-number when it ends.
+number when it ends. correlate says SOURCE_SUSPENDED of streams that hold up the others for too long, and
+SOURCE_RESUMED when they have caught up (docs/decisions/0006).
 """
 
 from __future__ import annotations
@@ -61,7 +62,55 @@ class SourceDown(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_DO
         return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
 
 
-RosterChange = SourceUp | SourceDown
+class StreamName(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One stream of the source that a change is about."""
+
+    topic: Name
+    device: OptionalName = ""
+
+
+class SourceSuspended(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_SUSPENDED"):
+    """Nobody waits for these streams from at_ns on: later rows of theirs are late, a pause open at at_ns ends there."""
+
+    fabric: FabricName
+    source: SourceName
+    epoch: Name
+    at_ns: TimeNs
+    streams: Annotated[tuple[StreamName, ...], Meta(max_length=MAX_STREAMS)]
+
+    def stream_keys(self) -> list[StreamKey]:
+        """The streams' identities, in the order told."""
+        return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
+
+
+class SourceResumed(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_RESUMED"):
+    """What these suspended streams tell of times from from_ns on counts again."""
+
+    fabric: FabricName
+    source: SourceName
+    epoch: Name
+    from_ns: TimeNs
+    streams: Annotated[tuple[StreamName, ...], Meta(max_length=MAX_STREAMS)]
+
+    def stream_keys(self) -> list[StreamKey]:
+        """The streams' identities, in the order told."""
+        return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
+
+
+RosterChange = SourceUp | SourceDown | SourceSuspended | SourceResumed
+
+
+def change_ns(change: RosterChange) -> int:
+    """The event time of a change."""
+    return change.from_ns if isinstance(change, SourceUp | SourceResumed) else change.at_ns
+
+
+def announced_as(stream: StreamKey) -> StreamKey:
+    """The stream that the roster tells of: an episode stream `S|topic` comes from stream topic of source S."""
+    if stream.topic != "episode":
+        return stream
+    source, _, topic = stream.source.rpartition("|")
+    return stream._replace(source=source, topic=topic)
 
 
 def roster_key(change: RosterChange) -> bytes:

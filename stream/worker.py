@@ -19,7 +19,7 @@ from typing import Protocol, runtime_checkable
 from stream.batch import Batch, StreamKey
 from stream.dead_letters import DeadLetters
 from stream.errors import BrokerError, UnreachableError, WireError
-from stream.facts import Device, Flow, Link, fact_stream
+from stream.facts import Device, Flow, Idle, Link, fact_stream
 from stream.intake import Intake
 from stream.isolation import CountingStep, IsolatedStep
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
@@ -27,7 +27,8 @@ from stream.messages import Item, encode
 from stream.offset_gaps import PartitionId
 from stream.outlets import AtLeastOnce, Outlet
 from stream.progress import Progress, Status
-from stream.roster import SourceDown, SourceUp
+from stream.roster import SourceDown, SourceUp, announced_as
+from stream.roster_keeper import RosterKeeper, told
 from stream.sampled_log import SampledLog
 from stream.subscriber import WAIT_S, Received, Subscriber
 
@@ -63,7 +64,8 @@ class Worker:
     """Runs `step` on `topics` (the control topic is always read as well) until `stop` is set.
 
     With a group, the topics' partitions are shared with the group's other workers, and streams of partitions that go
-    to another one are forgotten. Without, all partitions are read. `outlet` says where to begin and how outputs go out.
+    to another one are forgotten. Without, all partitions are read. `outlet` says where to begin and how outputs go out;
+    `keeper`, of the one worker that waits for the whole roster, says whom not to wait for.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Worker:
         group: str | None = None,
         instance: str = "",
         outlet: Outlet | None = None,
+        keeper: RosterKeeper | None = None,
         stop: threading.Event | None = None,
         say: Callable[[str], None] = to_stderr,
         clock_ns: Callable[[], int] = time.time_ns,
@@ -92,6 +95,7 @@ class Worker:
         self._status_told_s = -STATUS_INTERVAL_S
         self._progress = Progress()
         self._guard = IsolatedStep(step)
+        self._keeper = keeper
         self._announced: set[StreamKey] = set()
         self._shares = group is not None
         self._place_of: dict[StreamKey, PartitionId] = {}
@@ -128,6 +132,7 @@ class Worker:
             "dead_letters": self._dead_letters.count,
             **{name: data[name] + control[name] for name in data},
             **{f"outbox_{name}": count for name, count in self._outlet.counters.items()},
+            **(self._keeper.counters if self._keeper is not None else {}),
             **{f"step_{name}": count for name, count in self._guard.step.counters.items()},
         }
 
@@ -182,6 +187,7 @@ class Worker:
             told += self._roster_up_to_now()
         self._report_gaps()
         self._process(told + read)
+        self._keep_roster()
         self._outlet.end_turn((self._data, self._control), self._place_of)
         self._tell_status()
         return bool(received or told)
@@ -205,7 +211,7 @@ class Worker:
 
     def _all_announced(self, read: Sequence[tuple[Received, Item]]) -> bool:
         streams = {stream for _, item in read if (stream := _stream_of(item)) is not None}
-        return {_announced_as(stream) for stream in streams} <= self._announced
+        return {announced_as(stream) for stream in streams} <= self._announced
 
     def _roster_up_to_now(self) -> list[tuple[Received, Item]]:
         """The roster as it stands: a source tells of a stream before its first row, so it is there."""
@@ -231,13 +237,26 @@ class Worker:
         if not read:
             return
         # A stream that was not announced by now never will be: the step counts it, and we do not ask again.
-        self._announced.update(_announced_as(s) for _, item in read if (s := _stream_of(item)) is not None)
+        self._announced.update(announced_as(s) for _, item in read if (s := _stream_of(item)) is not None)
         self._counters["items"] += len(read)
         self._progress.took(item for _, item in read)
         outputs, bad = self._guard.process([item for _, item in read])
         for position, error in bad:
             self._counters["poisoned"] += 1
             self._dead_letters.message(read[position][0], f"{type(error).__name__}: {error}")
+        self._publish(outputs)
+
+    def _keep_roster(self) -> None:
+        changes = self._keeper.take_changes(self._data) if self._keeper is not None else []
+        if not changes:
+            return
+        for change in changes:
+            self._say(f"{self._name}: {told(change)}")
+        outputs, _ = self._guard.process(changes)
+        # They are counted from this moment on, and what they bring about is published together with them.
+        self._publish([*changes, *outputs])
+
+    def _publish(self, outputs: Sequence[Item]) -> None:
         for output in outputs:
             try:
                 encoded = encode(output)
@@ -322,14 +341,6 @@ def stop_on_signals() -> Iterator[threading.Event]:
 def _stream_of(item: Item) -> StreamKey | None:
     if isinstance(item, Batch):
         return item.stream
-    if isinstance(item, Device | Link | Flow):
+    if isinstance(item, Device | Link | Flow | Idle):
         return fact_stream(item)
     return None
-
-
-def _announced_as(stream: StreamKey) -> StreamKey:
-    """The stream that the roster tells of: an episode stream `S|topic` comes from stream topic of source S."""
-    if stream.topic != "episode":
-        return stream
-    source, _, topic = stream.source.rpartition("|")
-    return stream._replace(source=source, topic=topic)

@@ -44,6 +44,10 @@ def register(verbs: Verbs) -> None:
         EXACTLY_ONCE,
     )  # fmt: skip
     correlate.add_argument("--final-only", action="store_true", help="publish no provisional revisions")
+    correlate.add_argument(
+        "--source-deadline", metavar="SECONDS", type=float, default=10.0,
+        help="wait for no stream that holds up the others for longer (default: 10; 0: wait for ever)",
+    )  # fmt: skip
     for parser in (detect, correlate):
         parser.add_argument("--no-follow", action="store_true", help="stop when everything there has been processed")
         parser.add_argument(
@@ -82,9 +86,11 @@ def run_correlate(args: argparse.Namespace) -> int:
     from analytics.correlate import Correlate
     from stream.kafka_settings import connect
     from stream.published import read_cascades
+    from stream.roster_keeper import RosterKeeper
     from stream.topics import FACTS
     from stream.worker import Worker, stop_on_signals
 
+    deadline_s = _source_deadline(args.source_deadline)
     settings = kafka_settings(args)
 
     def make() -> Correlate:
@@ -99,16 +105,34 @@ def run_correlate(args: argparse.Namespace) -> int:
             recall(step, {})
             print("pausetrace: correlate: run one alone: a second one publishes everything again", file=sys.stderr)
             topics = ("episode", *FACTS)
-            worker = Worker(settings, step, name="correlate", topics=topics, stop=stop, on_status=tell)
+            keeper = RosterKeeper(settings, step, deadline_s, detect_commits=False) if deadline_s else None
+            worker = Worker(settings, step, name="correlate", topics=topics, keeper=keeper, stop=stop, on_status=tell)
             return _work(args, worker, stop)
-        runner = _runner(args, settings, stop, tell)
+        runner = _runner(args, settings, stop, tell, deadline_s)
         return _run(args, runner, lambda: runner.correlate(make, recall, until_caught_up=args.no_follow), stop)
 
 
-def _runner(args: argparse.Namespace, settings: KafkaSettings, stop: threading.Event, tell: OnStatus) -> Runner:
+def _source_deadline(seconds: float) -> float | None:
+    from stream.errors import ConfigError
+
+    if not (seconds == 0 or 1 <= seconds < float("inf")):
+        raise ConfigError(f"--source-deadline {seconds:g} is no time to wait", "give 1 or more seconds, or 0 for ever")
+    return seconds or None
+
+
+def _runner(
+    args: argparse.Namespace,
+    settings: KafkaSettings,
+    stop: threading.Event,
+    tell: OnStatus,
+    source_deadline_s: float | None = None,
+) -> Runner:
     from stream.exactly_once import Runner
 
-    return Runner(settings, instance=args.instance, stop=stop, on_status=tell)
+    return Runner(
+        settings, instance=args.instance, stop=stop, on_status=tell,
+        source_deadline_s=source_deadline_s,
+    )  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from stream.batch import MARK_END, Batch, StreamKey
 from stream.facts import TOPIC_OF_FACT, Device, FactStream, Flow, Link, fact_stream
 from stream.messages import Item
 from stream.record import Events, empty_events
-from stream.roster import RosterChange, SourceDown, SourceUp, StreamDown, StreamUp
+from stream.roster import RosterChange, SourceDown, SourceUp, StreamDown, StreamUp, change_ns
 from tests.analytics.engine_by_names import facts
 from tests.analytics.random_runs import leaf_spine
 from tests.reference.topology import Fabric
@@ -246,7 +246,7 @@ def arrivals(changes: list[RosterChange], streams: dict[StreamKey, deque[Item]],
 
 
 def _time_ns(change: RosterChange) -> int:
-    return change.from_ns if isinstance(change, SourceUp) else change.at_ns
+    return change_ns(change)
 
 
 def _mark_ns(item: Item) -> int:

@@ -13,7 +13,7 @@ from stream.batch import Batch, StreamKey
 from stream.cascade import Cascade
 from stream.facts import fact_stream
 from stream.messages import Item, decode, encode
-from stream.roster import SourceDown, SourceUp
+from stream.roster import RosterChange, SourceUp
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -55,7 +55,7 @@ def test_values_hold_every_row_once_and_in_order(streams: TraceStreams, rows_per
 def test_facts_keep_their_own_order_and_none_is_missing(streams: TraceStreams, order: int | None) -> None:
     seqs: defaultdict[StreamKey, list[int]] = defaultdict(list)
     for item in trace_items(streams, order=order):
-        if not isinstance(item, Batch | SourceUp | SourceDown | Cascade):
+        if not isinstance(item, Batch | RosterChange | Cascade):
             seqs[fact_stream(item)].append(item.stream.seq)
     assert {key.topic for key in seqs} == {"device", "link", "flow"}
     assert all(found == list(range(len(found))) for found in seqs.values())
