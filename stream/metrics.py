@@ -52,6 +52,9 @@ COUNTERS: dict[str, str] = {
     "outbox_at_once_held": "Provisional revisions that had to wait outside the producer's queue.",
     "outbox_at_once_dropped_queue_full": "Provisional revisions lost because Kafka took nothing for too long.",
     "outbox_at_once_delivery_errors": "Provisional revisions that Kafka refused or that waited too long.",
+    # the roster, as the active correlate keeps it
+    "suspended_streams": "Streams that held up the others for too long, so that nobody waits for them.",
+    "resumed_streams": "Suspended streams that have caught up and count again.",
     # steps
     "step_lost_rows": "Rows lost before the step: told by their source, or missing from a stream's numbers.",
     "step_late_rows": "Rows older than their own stream's promise; left out.",
@@ -65,6 +68,10 @@ COUNTERS: dict[str, str] = {
     "step_pause_refreshes": "Pause frames for a queue that was stopped already.",
     "step_unmatched_xons": "Restarts of a queue that was not stopped.",
     "step_pauses_ended_by_source_down": "Pauses that ended because their source did.",
+    "step_pauses_ended_by_suspension": "Pauses that were open when their stream was suspended; taken to end there.",
+    "step_rows_while_suspended": "Rows that a stream told of the time while it was suspended; left out.",
+    "step_facts_while_suspended_dropped": "Facts that could not be kept until their stream counts again.",
+    "step_changes_of_no_use": "Changes of the roster that were known already or came too late.",
     "step_pauses_without_open": "Pause intervals whose beginning was not seen.",
     "step_pauses_without_close": "Pauses that began again before they had ended.",
     "step_pauses_on_unknown_links": "Pauses of a port whose link is not known: nobody can be blamed.",

@@ -64,10 +64,10 @@ def ill_detect(now_s: float) -> Status:
 
 
 def ill_correlate(now_s: float) -> Status:
-    """Its last turn was long ago, and one stream held it back."""
+    """Its last turn was long ago, one stream held it back, and two are suspended."""
     now_ns = int(now_s * _NS)
     return Status(
-        now_s - 1000, dict.fromkeys(COUNTERS, 0), {}, {"dc-1": FabricProgress(now_ns, now_ns - 1000 * _NS, 5)}
+        now_s - 1000, dict.fromkeys(COUNTERS, 0), {}, {"dc-1": FabricProgress(now_ns, now_ns - 1000 * _NS, 5, 2)}
     )
 
 

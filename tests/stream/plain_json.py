@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from stream.cascade import Cascade
-from stream.facts import Device, Flow, Link
+from stream.facts import Device, Flow, Idle, Link
 from stream.roster import RosterChange
 from tests.stream.plain_wire import INT64_MAX, MAX_TIME_NS, PACKED_TOPICS, Refused
 
@@ -24,7 +24,8 @@ _Validator = extend(Draft202012Validator, type_checker=_strict_types)  # type: i
 _VALIDATORS = {
     topic: _Validator(msgspec.json.schema(item))
     for topic, item in (
-        ("device", Device), ("link", Link), ("flow", Flow), ("control", RosterChange), ("cascade", Cascade),
+        ("device", Device | Idle), ("link", Link | Idle), ("flow", Flow | Idle), ("control", RosterChange),
+        ("cascade", Cascade),
     )
 }  # fmt: skip
 
@@ -71,6 +72,8 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _key(topic: str, item: dict[str, Any]) -> bytes:
+    if item.get("fact") == "idle":
+        return "{}/@{source}/{epoch}".format(item["fabric"], **item["stream"]).encode()
     tail = {
         "device": "{device}@{valid_from_ns}",
         "link": "{a_device}:{a_port}-{b_device}:{b_port}@{valid_from_ns}",
@@ -86,6 +89,9 @@ def _check(topic: str, item: dict[str, Any]) -> None:
     if topic in FACT_TOPICS:
         mark_ns = item["stream"]["mark_ns"]
         holds = mark_ns <= MAX_TIME_NS or mark_ns == INT64_MAX
+    if topic in FACT_TOPICS and item["fact"] == "idle":
+        holds = holds and item["topic"] == topic
+        topic = "idle"
     if topic == "link":
         holds = holds and (item["a_device"], item["a_port"]) != (item["b_device"], item["b_port"])
     elif topic == "flow":

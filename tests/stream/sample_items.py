@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stream.cascade import FINAL, Cascade, Contributor, Edge, PausedQueue, Root
-from stream.facts import Device, FactStream, Flow, Hop, Link, Peer, Port, PriorityMaps
+from stream.facts import Device, FactStream, Flow, Hop, Idle, Link, Peer, Port, PriorityMaps
 from stream.messages import JsonItem
-from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
+from stream.roster import SourceDown, SourceResumed, SourceSuspended, SourceUp, StreamDown, StreamName, StreamUp
 
 NOW_NS = 1_790_000_000_000_000_000
 STREAM = FactStream("inventory", "boot-1", 3, NOW_NS)
@@ -30,7 +30,12 @@ FLOW = Flow(
 UP = SourceUp(
     "dc-1", "gnmi:leaf-1", "boot-1", NOW_NS, (StreamUp("pfc", "leaf-1"), StreamUp("queue", "leaf-1", 10_000_000))
 )
-DOWN = SourceDown("dc-1", "inventory", "boot-1", NOW_NS, (StreamDown("device", "", 41), StreamDown("link")), "deadline")
+DOWN = SourceDown("dc-1", "inventory", "boot-1", NOW_NS, (StreamDown("device", "", 41), StreamDown("link")), "restart")
+IDLE = Idle("dc-1", "link", STREAM)
+SUSPENDED = SourceSuspended(
+    "dc-1", "gnmi:leaf-1", "boot-1", NOW_NS, (StreamName("pfc", "leaf-1"), StreamName("queue", "leaf-1"))
+)
+RESUMED = SourceResumed("dc-1", "gnmi:leaf-1", "boot-1", NOW_NS + 1, (StreamName("pfc", "leaf-1"),))
 CASCADE = Cascade(
     id="c0ffee0123456789",
     fabric="dc-1",
@@ -61,7 +66,10 @@ SAMPLES: dict[str, JsonItem] = {
     "device that sorts packets": SORTING_HOST,
     "link": LINK,
     "flow": FLOW,
+    "idle facts": IDLE,
     "source up": UP,
     "source down": DOWN,
+    "source suspended": SUSPENDED,
+    "source resumed": RESUMED,
     "cascade": CASCADE,
 }

@@ -42,8 +42,11 @@ def test_keys_name_the_thing_and_a_fact_also_its_version() -> None:
         "device that sorts packets": "dc-1/host-7@1790000000000000000",
         "link": "dc-1/leaf-1:Ethernet0-host-7:mlx5_0@1790000000000000000",
         "flow": "dc-1/00f1a2b3c4d5e6f7@1790000000000000000",
+        "idle facts": "dc-1/@inventory/boot-1",
         "source up": "dc-1/gnmi:leaf-1",
         "source down": "dc-1/inventory",
+        "source suspended": "dc-1/gnmi:leaf-1",
+        "source resumed": "dc-1/gnmi:leaf-1",
         "cascade": "dc-1/c0ffee0123456789",
     }
 

@@ -12,7 +12,7 @@ from stream import kinds
 from stream.batch import Batch, StreamKey
 from stream.embedded import EmbeddedBroker
 from stream.errors import BrokerError, PausetraceError
-from stream.facts import Device, Link
+from stream.facts import Device, FactStream, Idle, Link
 from stream.kafka_settings import KafkaSettings
 from stream.outbox import QUEUE_FULL
 from stream.publisher import BATCH_AGE_S, IDLE_S, UNSENT, Publisher
@@ -120,6 +120,28 @@ def test_a_trace_is_idle_as_far_as_its_own_time_has_come(embedded_broker: Embedd
         publisher.poll()
         publisher.mark("pfc", "leaf1", 456)
     assert [(batch.mark_ns, batch.seq) for batch in batches_on(embedded_broker.settings, "pfc")] == [(123, 0), (456, 0)]
+
+
+def test_an_idle_stream_of_facts_sends_its_mark_every_second_under_a_key_of_its_own(
+    publisher: Publisher, embedded_broker: EmbeddedBroker, clock: Clock
+) -> None:
+    publisher.up([StreamUp("device"), StreamUp("link")], from_ns=0)
+    publisher.fact(Device("", "leaf1", "leaf", 7, UNSENT))
+    clock.move(IDLE_S / 2)
+    publisher.fact(Device("", "leaf2", "leaf", 8, UNSENT))
+    clock.move(IDLE_S / 2)
+    publisher.poll()
+    clock.move(IDLE_S / 2)
+    publisher.poll()
+    publisher.fact(Device("", "leaf3", "leaf", 9, UNSENT))
+    publisher.flush()
+    link, device = items_on(embedded_broker.settings, "link")[0], items_on(embedded_broker.settings, "device")[-2]
+    assert link == Idle("lab", "link", FactStream("probe", "boot-1", 0, clock.now_ns - 500_000_000))
+    assert device == Idle("lab", "device", FactStream("probe", "boot-1", 2, clock.now_ns))
+    late = items_on(embedded_broker.settings, "device")[-1]
+    assert isinstance(late, Device)
+    assert (late.stream.seq, late.stream.mark_ns, publisher.counters["late_facts"]) == (2, clock.now_ns, 1)
+    assert publisher.counters["idle_values"] == 2
 
 
 def test_facts_are_numbered_and_promise_their_time(publisher: Publisher, embedded_broker: EmbeddedBroker) -> None:
