@@ -1,0 +1,120 @@
+"""`pausetrace analyze CAPTURE`: what a trace says, whichever rows are chosen, whenever Kafka was told of the roster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analytics.offline import final_cascades
+from pausetrace.capture_analysis import analyze_capture
+from pausetrace.cli.main import main
+from simulation.trace import read_trace
+from simulation.trace_items import trace_items
+from simulation.trace_rows import trace_streams
+from stream import kinds
+from stream.batch import Batch
+from stream.capture_message import Captured
+from stream.capture_select import RowFilter
+from stream.cascade import Cascade
+from stream.messages import Item, encode
+from stream.partitioner import partition_of
+from stream.topics import BY_NAME
+from tests.stream.listed_source import capture_listed
+
+TRACE = Path(__file__).parents[1] / "data/ns3/two_roots-ls-s1"
+START_NS = 1_780_000_000_000_000_000
+SECOND_NS = 10**9
+LATE_MS = START_NS // 10**6 + 3_600_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trace as a capture, with times and name of its own."""
+    path = tmp_path_factory.mktemp("analyze") / "c"
+    assert main(["capture", "import", str(TRACE), str(path)]) == 0
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    capsys.readouterr()
+    assert main(["analyze", *arguments, "-o", "jsonl"]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def trace_messages(epoch: str, start_ns: int, offsets: dict[tuple[str, int], int]) -> list[Captured]:
+    """What a source publishes of the trace, at the times at which it would."""
+    listed = []
+    for item in trace_items(trace_streams(read_trace(TRACE), "dc-1", "taps", epoch, start_ns)):
+        topic, key, value = encode(item)
+        partition = partition_of(key, BY_NAME[topic].partitions)
+        offset = offsets[topic, partition] = offsets.get((topic, partition), -1) + 1
+        time_ns = item.mark_ns if isinstance(item, Batch) else start_ns + (topic == "control" and offset) * SECOND_NS
+        listed.append(Captured(topic, partition, offset, time_ns // 10**6, "create", key, (), value))
+    return listed
+
+
+def expected(start_ns: int = START_NS) -> list[bytes]:
+    items: list[Item] = trace_items(trace_streams(read_trace(TRACE), "dc-1", "taps", "any", start_ns))
+    return as_bytes(final_cascades(items))
+
+
+def as_bytes(cascades: list[Cascade] | tuple[Cascade, ...]) -> list[bytes]:
+    return sorted(encode(cascade).value for cascade in cascades)
+
+
+def test_a_capture_of_a_trace_says_what_the_trace_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(said(capsys, str(folder))) > 3
+    assert said(capsys, str(folder)) == said(capsys, str(TRACE)) == said(capsys, str(folder), "--workers", "2")
+
+
+def test_rows_are_chosen_by_the_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = said(capsys, str(folder))
+    assert said(capsys, str(folder), "--priority", "3", "--priority", "none", "--from", "1970-01-01T00:00:00Z") == whole
+    assert said(capsys, str(folder), "--priority", "4") == []
+    of_one = said(capsys, str(folder), "--device", "leaf1", "--kind", "pfc_xoff", "--kind", "PFC_XON")
+    wanted = RowFilter(devices=frozenset({"leaf1"}), kinds=frozenset({kinds.PFC_XOFF, kinds.PFC_XON}))
+    chosen = analyze_capture(folder, wanted)
+    assert sorted(map(str.encode, of_one)) == as_bytes((*chosen.cascades, *chosen.unfinished)) != []
+    assert of_one != whole
+
+
+@pytest.mark.parametrize(("first_late", "workers"), [(0, 1), (1, 1), (1, 2)])
+def test_when_kafka_was_told_of_the_roster_makes_no_difference(first_late: int, workers: int, tmp_path: Path) -> None:
+    listed = [
+        message._replace(timestamp_ms=LATE_MS)
+        if message.topic == "control" and message.offset >= first_late
+        else message
+        for message in trace_messages("boot-1", START_NS, {})
+    ]
+    capture_listed(listed, tmp_path / "c")
+    assert as_bytes(analyze_capture(tmp_path / "c", RowFilter(), workers=workers).cascades) == expected()
+
+
+def test_lives_of_a_fabric_stay_apart(tmp_path: Path) -> None:
+    offsets: dict[tuple[str, int], int] = {}
+    starts = [START_NS + number * 10 * SECOND_NS for number in range(3)]
+    listed = [each for start_ns in starts for each in trace_messages(f"boot-{start_ns}", start_ns, offsets)]
+    capture_listed(listed, tmp_path / "c")
+    apart = sorted(value for start_ns in starts for value in expected(start_ns))
+    assert as_bytes(analyze_capture(tmp_path / "c", RowFilter()).cascades) == apart
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--workers", "0"], "0 workers cannot do anything; give a number from 1"),
+        (["--without", "flows"], "--without is for traces; choose a capture's rows by --kind"),
+        (["--kind", "PFC_XOF"], "did you mean PFC_XOFF?"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(
+    arguments: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["analyze", str(folder), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_rows_of_a_trace_cannot_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", str(TRACE), "--device", "leaf1"]) == 2
+    assert "turn it into one: pausetrace capture import" in capsys.readouterr().err
