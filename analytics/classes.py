@@ -53,6 +53,21 @@ class RootFacts:
     siblings: tuple[Sibling, ...]
     active_ns: int
     """Time of the byte windows in which the root's sibling group was active."""
+    ring: tuple[str, ...] = ()
+    """The queues of a ring that the root is one of, which stopped each other."""
+    quiet_ns: int = 0
+    """For how long all queues of the ring were stopped at once."""
+    quiet_limit_ns: int = 0
+    """What is longer than that is a deadlock."""
+    stops: int = 0
+    """Stops of the egress that the root host stops."""
+    sent_share: float | None = None
+    """Of its line rate, what that egress sent while its group was active."""
+    main_host: str = ""
+    """The host that most of the root egress' bytes went to."""
+    main_host_share: float = 0.0
+    reports_depth: bool = False
+    """Of a root without evidence: whether its device reports depths at all."""
 
     @property
     def port_name(self) -> str:
@@ -71,8 +86,42 @@ COLLISION_SKEW = 1.5
 COLLISION_MEAN = 0.7
 INCAST_SOURCES = 3
 INCAST_INGRESS_PORTS = 2
+DEADLOCK_MIN_NS = 100_000
+DEADLOCK_FACTOR = 10
+"""A stop that lasts ten times as long as any other of the ring is none that a queue ahead will end."""
+PLATEAU_STOPS = 3
+PLATEAU_LEAST, PLATEAU_MOST = 0.05, 0.95
+ONE_HOST_SHARE = 0.7
 LINE_RATE_RATIO = 0.8
 """An egress that sends at this share of its speed while queued is filled by demand beyond its line rate."""
+
+
+def pfc_deadlock(root: RootFacts) -> Evidence | None:
+    """Queues that stop each other in a ring, so that none can ever send again.
+
+    Rule: all queues of a ring, each stopped because of the next, are stopped at once for max(10 x the longest other
+    stop of them, 100 us): a stopped queue sends nothing. Source: docs/concepts.md; Hu et al., HotNets
+    2016, "Deadlocks in datacenter networks: why do they form, and how to avoid them".
+    """
+    if not root.ring or root.quiet_ns < root.quiet_limit_ns:
+        return None
+    return (
+        f"{len(root.ring)} queues stop each other in a ring: {_some_of(root.ring)}",
+        f"all of them were stopped at once for {_ms(root.quiet_ns)}, and sent nothing",
+    )
+
+
+def cyclic_dependency(root: RootFacts) -> Evidence | None:
+    """Queues that stop each other in a ring which still moves: the buffer dependency of a deadlock, without one.
+
+    Rule: the root is in such a ring and no other class fits. Source: as for pfc_deadlock.
+    """
+    if not root.ring:
+        return None
+    return (
+        f"{len(root.ring)} queues stop each other in a ring: {_some_of(root.ring)}",
+        f"they were never all stopped at once for longer than {_ms(root.quiet_ns)}: it still moves",
+    )
 
 
 def nic_pfc_storm(root: RootFacts) -> Evidence | None:
@@ -106,6 +155,28 @@ def slow_receiver_pcie(root: RootFacts) -> Evidence | None:
     ) or None  # fmt: skip
 
 
+def slow_receiver_plateau(root: RootFacts) -> Evidence | None:
+    """A host of which nobody reports the PCIe link, that takes less than its port brings it, again and again.
+
+    Rule: a root host without PCIe reports stops its port >= 3 times, and the port sends between .05 and .95 of its line
+    rate meanwhile: a receiver that keeps up sends no pause. Source: docs/concepts.md.
+    """
+    if root.pcie or not _plateau(root):
+        return None
+    return (*_plateau(root), "its PCIe link is not reported")
+
+
+def slow_receiver_host(root: RootFacts) -> Evidence | None:
+    """A host whose PCIe link is whole and that takes less than its port brings it: something inside holds its NIC up.
+
+    Rule: as the plateau, where the PCIe link is reported and whole. Source: docs/concepts.md; host congestion by memory
+    bandwidth, IOMMU and CPU, Agarwal et al., SIGCOMM 2023, "Host congestion control".
+    """
+    if not root.pcie or _narrow(root) or not _plateau(root):
+        return None
+    return (*_plateau(root), "its PCIe link is whole")
+
+
 def incast(root: RootFacts) -> Evidence | None:
     """Many senders to one host: its link is the bottleneck and the host itself does not pause.
 
@@ -125,6 +196,22 @@ def incast(root: RootFacts) -> Evidence | None:
         # Windows and packets do not end together, so a full link may seem to carry a little more than it can.
         sentences.append(f"it sends {min(root.max_mbps, root.speed_mbps)} of {root.speed_mbps} Mb/s while queued")
     return tuple(sentences)
+
+
+def oversubscribed_host_link(root: RootFacts) -> Evidence | None:
+    """Fewer senders than an incast, whose demand together is more than the link of one host.
+
+    Rule: an egress to a host that sends >= .8 of its line rate while queued. Source: docs/concepts.md.
+    """
+    if root.kind != "egress" or not root.faces_host or not root.queued_windows:
+        return None
+    if root.max_mbps < LINE_RATE_RATIO * root.speed_mbps:
+        return None
+    senders = f" from {root.sources} hosts" if root.sources else ""
+    return (
+        f"the link to {root.faces_host} sends {min(root.max_mbps, root.speed_mbps)} of {root.speed_mbps} Mb/s while"
+        f" queued{senders}",
+    )
 
 
 def link_degraded(root: RootFacts) -> Evidence | None:
@@ -148,14 +235,8 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
     Rule: the fullest sibling, which is the root, sends > 1.5 times the mean, and the mean is < .7 of the line rate.
     Siblings of a downlink are all same-tier links into its device. Source: docs/concepts.md; RFC 2992.
     """
-    if root.kind != "egress" or root.faces_host or len(root.siblings) < 2 or not root.active_ns:
-        return None
-    ratios = {
-        sibling.name: sibling.sent_bytes * 8_000 / (sibling.speed_mbps * root.active_ns)
-        for sibling in root.siblings
-        if sibling.speed_mbps
-    }
-    if not ratios or root.port_name not in ratios:
+    ratios = _sibling_ratios(root)
+    if len(ratios) < 2:
         return None
     mean = sum(ratios.values()) / len(ratios)
     own = ratios[root.port_name]
@@ -167,12 +248,50 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
     )
 
 
+def incast_behind(root: RootFacts) -> Evidence | None:
+    """An incast whose bottleneck is one hop before the host's link: the links towards it are fewer than its senders.
+
+    Rule: a full egress between switches, of whose bytes > .7 go to one host. Source: docs/concepts.md.
+    """
+    full = _full_group(root)
+    if full is None or root.main_host_share <= ONE_HOST_SHARE:
+        return None
+    return (full, f"{root.main_host_share:.0%} of its bytes go to {root.main_host}: an incast, one hop before it")
+
+
+def fabric_overload(root: RootFacts) -> Evidence | None:
+    """More traffic than all equal links together carry: no choice of path would help.
+
+    Rule: the sibling links of the root average >= .7 of their line rate. Source: docs/concepts.md.
+    """
+    full = _full_group(root)
+    return None if full is None else (full,)
+
+
+def misconfiguration(root: RootFacts) -> Evidence | None:
+    """A switch that stops its neighbours though none of its queues holds anything.
+
+    Rule: a pauser that reports depths, none of whose queues held bytes when it paused. Source: docs/concepts.md.
+    """
+    if root.kind != "unknown" or not root.reports_depth:
+        return None
+    return (f"{root.device} sends pause while all its queues are empty: look at its thresholds and headroom",)
+
+
 RULES: tuple[tuple[str, Callable[[RootFacts], Evidence | None]], ...] = (
+    ("pfc_deadlock", pfc_deadlock),
     ("nic_pfc_storm", nic_pfc_storm),
     ("slow_receiver_pcie", slow_receiver_pcie),
+    ("slow_receiver_pcie", slow_receiver_plateau),
+    ("slow_receiver_host", slow_receiver_host),
     ("incast", incast),
+    ("oversubscribed_host_link", oversubscribed_host_link),
     ("link_degraded", link_degraded),
     ("ecmp_collision", ecmp_collision),
+    ("incast", incast_behind),
+    ("fabric_overload", fabric_overload),
+    ("misconfiguration", misconfiguration),
+    ("cyclic_dependency", cyclic_dependency),
 )
 """Every class, in the order in which they are tried: the first that fires gives the root its class."""
 
@@ -188,6 +307,39 @@ def classify(root: RootFacts) -> tuple[str, Evidence]:
 
 def _narrow(root: RootFacts) -> list[tuple[int, int, int]]:
     return [(kind, now, at_most) for kind, now, at_most in root.pcie if 0 <= now < at_most]
+
+
+def _plateau(root: RootFacts) -> Evidence:
+    if root.kind != "host" or root.sent_share is None or root.stops < PLATEAU_STOPS:
+        return ()
+    if not PLATEAU_LEAST <= root.sent_share <= PLATEAU_MOST:
+        return ()
+    return (f"{root.device} takes {root.sent_share:.0%} of its port's line rate and stopped it {root.stops} times",)
+
+
+def _sibling_ratios(root: RootFacts) -> dict[str, float]:
+    """Of each sibling of a root egress between switches, its rate by its line rate; empty if that is not known."""
+    if root.kind != "egress" or root.faces_host or not root.active_ns:
+        return {}
+    ratios = {
+        sibling.name: sibling.sent_bytes * 8_000 / (sibling.speed_mbps * root.active_ns)
+        for sibling in root.siblings
+        if sibling.speed_mbps
+    }
+    return ratios if root.port_name in ratios else {}
+
+
+def _full_group(root: RootFacts) -> str | None:
+    ratios = _sibling_ratios(root)
+    mean = sum(ratios.values()) / len(ratios) if ratios else 0.0
+    if mean < COLLISION_MEAN:
+        return None
+    links = f"it and its {len(ratios) - 1} sibling links average" if len(ratios) > 1 else "it sends at"
+    return f"{links} {min(mean, 1.0):.0%} of line rate"
+
+
+def _some_of(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 def _ms(ns: int) -> str:

@@ -33,6 +33,18 @@ class QueueTally:
     last_ns: int = 0
     guessed: int = 0
     pauser: int = -1
+    longest_from_ns: int = 0
+    longest_ns: int = 0
+    """Of the pauses the longest (of equals the first), and below how long the next longest was."""
+    second_ns: int = 0
+
+    def longest(self, from_ns: int, pause_ns: int) -> None:
+        """Takes a pause into account that may be the longest."""
+        if (pause_ns, -from_ns) > (self.longest_ns, -self.longest_from_ns):
+            self.second_ns = max(self.second_ns, self.longest_ns)
+            self.longest_from_ns, self.longest_ns = from_ns, pause_ns
+        else:
+            self.second_ns = max(self.second_ns, pause_ns)
 
 
 @dataclass(slots=True)
@@ -68,6 +80,8 @@ class Ledger:
             mine.first_ns = min(mine.first_ns, theirs.first_ns)
             mine.last_ns = max(mine.last_ns, theirs.last_ns)
             mine.guessed += theirs.guessed
+            mine.second_ns = max(mine.second_ns, theirs.second_ns)
+            mine.longest(theirs.longest_from_ns, theirs.longest_ns)
             mine.pauser = theirs.pauser if mine.pauser < 0 else mine.pauser
         for pair, edge in other.edges.items():
             kept = self.edges.setdefault(pair, EdgeTally())
@@ -162,6 +176,7 @@ class Ledgers:
             tally.last_ns = max(tally.last_ns, start_ns + pause_ns)
             tally.guessed += guessed
             tally.pauser = pauser if tally.pauser < 0 else tally.pauser
+            tally.longest(start_ns, pause_ns)
 
     def book_flows(self, flows: Ints, flow_ids: npt.NDArray[Any], amounts: Ints) -> None:
         """Books bytes of flows through active roots; `flow_ids` and `amounts` are indexed by the row ids in `flows`."""

@@ -5,10 +5,16 @@ A pure function of the engine's state at the moment of closing.
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import NamedTuple
+
+import msgspec
+
 from analytics import layout
 from analytics.announced import Announced
-from analytics.classes import UNCLASSIFIED, RootFacts, Sibling, classify
+from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
 from analytics.confidence import PPM, confidence_of, losses
+from analytics.cycles import rings
 from analytics.engine import Closed, Engine
 from analytics.ledger import QueueTally, bounded_sum
 from analytics.topology import PRIORITIES
@@ -38,7 +44,13 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     blamed = sum(ledger.root_ns.values())
     shares = {root: ns * PPM // blamed for root, ns in ledger.root_ns.items()} if blamed else {}
     named = {root: ppm for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL}
-    roots = [_root(engine, closed, root, ppm, MAX_LISTED // len(named)) for root, ppm in named.items()]
+    found_rings = _rings(engine, closed)
+    for ring in found_rings:
+        # What began inside a ring that moves no more began with the ring.
+        if ring.deadlock and not any(queue * 4 + layout.ROOT_EGRESS in named for queue in ring.queues):
+            named[ring.first * 4 + layout.ROOT_EGRESS] = shares.get(layout.ROOT_CYCLE, 0)
+    roots = [_root(engine, closed, root, ppm, MAX_LISTED // len(named), found_rings) for root, ppm in named.items()]
+    roots = _polarized(engine, roots)
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
     confidence = confidence_of(engine, closed, announced, shares, pause_ns)
@@ -65,7 +77,40 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     )
 
 
-def _root(engine: Engine, closed: Closed, root: int, ppm: int, most_flows: int) -> Root:
+class _Ring(NamedTuple):
+    """Queues that stop each other: for how long all at once, and from how long on that is a deadlock."""
+
+    queues: list[int]
+    first: int
+    quiet_ns: int
+    limit_ns: int
+
+    @property
+    def deadlock(self) -> bool:
+        return self.quiet_ns >= self.limit_ns
+
+
+def _rings(engine: Engine, closed: Closed) -> list[_Ring]:
+    tallies = closed.ledger.queues
+    total: Counter[int] = Counter()
+    for (told, _), edge in closed.ledger.edges.items():
+        total[told] += edge.ppm
+    causes: dict[int, list[int]] = {queue: [] for queue in tallies}
+    for (told, egress), edge in closed.ledger.edges.items():
+        if told in tallies and egress in tallies and edge.ppm * PPM >= LINK_PPM * total[told]:
+            causes[told].append(egress)
+    found = []
+    for ring in rings(causes):
+        stops = [tallies[queue] for queue in ring]
+        begin = max(tally.longest_from_ns for tally in stops)
+        end = min(tally.longest_from_ns + tally.longest_ns for tally in stops)
+        limit_ns = max(DEADLOCK_MIN_NS, DEADLOCK_FACTOR * max(tally.second_ns for tally in stops))
+        first = min(ring, key=lambda queue: (tallies[queue].longest_from_ns, -_place(engine, queue)))
+        found.append(_Ring(ring, first, max(0, end - begin), limit_ns))
+    return found
+
+
+def _root(engine: Engine, closed: Closed, root: int, ppm: int, most_flows: int, found_rings: list[_Ring]) -> Root:
     topology = engine.topology
     contributors = _contributors(engine, closed, root)
     if root & 3 == layout.ROOT_EGRESS:
@@ -74,23 +119,54 @@ def _root(engine: Engine, closed: Closed, root: int, ppm: int, most_flows: int) 
     else:
         device, port, priority = topology.devices[root >> 2], "", kinds.NO_PRIORITY
         kind = "host" if root & 3 == layout.ROOT_HOST else "unknown"
-    sources = len({flow.src_device for flow in contributors})
-    evidence: tuple[str, ...]
-    if kind == "unknown":
-        root_class, evidence = UNCLASSIFIED, (f"no queue of {device} reports depth, so its part cannot be told",)
-    else:
-        root_class, evidence = classify(_root_facts(engine, closed, root, kind, device, port, sources))
-    return Root(
-        device, port, priority, kind, ppm, closed.ledger.root_ns[root], root_class, evidence, contributors[:most_flows]
-    )
+    facts = _root_facts(engine, closed, root, kind, device, port, contributors, found_rings)
+    root_class, evidence = classify(facts)
+    if kind == "unknown" and not facts.reports_depth:
+        evidence = (f"no queue of {device} reports depth, so its part cannot be told",)
+    pause_ns = closed.ledger.root_ns.get(root, 0)
+    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors[:most_flows])
+
+
+def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:
+    """Collisions at two tiers at once are no chance: the tiers hash alike, so that flows together at one stay together.
+
+    Source: docs/concepts.md; Cao, Wang and Zegura, INFOCOM 2000, "Performance of hashing-based schemes".
+    """
+    collided = {root.device for root in roots if root.root_class == "ecmp_collision"}
+    tiers = engine.topology.tiers() if len(collided) > 1 else {}
+    met = {tiers.get(device, 0) for device in collided}
+    if len(met) < 2:
+        return roots
+    why = f"collisions at tiers {', '.join(map(str, sorted(met)))} at once: their hash functions are alike"
+    return [
+        msgspec.structs.replace(root, root_class="hash_polarization", evidence=(*root.evidence, why))
+        if root.root_class == "ecmp_collision"
+        else root
+        for root in roots
+    ]
 
 
 def _root_facts(
-    engine: Engine, closed: Closed, root: int, kind: str, device: str, port_name: str, sources: int
+    engine: Engine,
+    closed: Closed,
+    root: int,
+    kind: str,
+    device: str,
+    port_name: str,
+    contributors: tuple[Contributor, ...],
+    found_rings: list[_Ring],
 ) -> RootFacts:
     topology = engine.topology
-    queue, told = _stopped_by_host(engine, closed, root >> 2) if kind == "host" else (root >> 2, QueueTally())
+    if kind == "unknown":
+        queue, told = -1, QueueTally()
+    elif kind == "host":
+        queue, told = _stopped_by_host(engine, closed, root >> 2)
+    else:
+        queue, told = root >> 2, QueueTally()
     port = queue // PRIORITIES
+    own = root >> 2 if kind == "egress" else -1
+    ring = next((ring for ring in found_rings if own in ring.queues), None)
+    main_host, main_share = _main_host(contributors)
     group = int(topology.port_group[port]) if port >= 0 else -1
     state = engine.ports
     active_ns = int(state[group, layout.P_GROUP_BINS_NS]) if group >= 0 else 0
@@ -112,7 +188,7 @@ def _root_facts(
         stopped_span_ns=span_ns,
         sent_ratio=stopped_bytes * 8_000 / (speed * span_ns) if counted and span_ns and speed else None,
         ingress_ports=_ingress_ports(closed, root >> 2) if kind == "egress" else 0,
-        sources=sources,
+        sources=len({flow.src_device for flow in contributors}),
         max_mbps=int(state[port, layout.P_MAX_MBPS]) if port >= 0 else 0,
         queued_windows=int(state[port, layout.P_QUEUED_BINS]) if port >= 0 else 0,
         siblings=tuple(
@@ -124,7 +200,30 @@ def _root_facts(
             for member in members
         ),
         active_ns=active_ns,
+        ring=tuple(":".join(topology.queue_name(queue)[:2]) for queue in ring.queues) if ring is not None else (),
+        quiet_ns=ring.quiet_ns if ring is not None else 0,
+        quiet_limit_ns=ring.limit_ns if ring is not None else 0,
+        stops=told.pauses,
+        sent_share=(
+            int(state[port, layout.P_TX_BYTES]) * 8_000 / (speed * active_ns)
+            if kind == "host" and counted and active_ns and speed
+            else None
+        ),
+        main_host=main_host,
+        main_host_share=main_share,
+        reports_depth=kind == "unknown" and bool(engine.devices[root >> 2, layout.D_REPORTS] & layout.REPORTS_DEPTH),
     )
+
+
+def _main_host(contributors: tuple[Contributor, ...]) -> tuple[str, float]:
+    """Where most of the bytes of some flows went, and the share of them; nowhere if nobody counted."""
+    counted: Counter[str] = Counter()
+    for flow in contributors:
+        counted[flow.dst_device] += flow.bytes
+    if not counted.total():
+        return "", 0.0
+    host = max(sorted(counted), key=counted.__getitem__)
+    return host, counted[host] / counted.total()
 
 
 def _stopped_by_host(engine: Engine, closed: Closed, host: int) -> tuple[int, QueueTally]:

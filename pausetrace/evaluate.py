@@ -42,13 +42,12 @@ def evaluate(
     without: AbstractSet[str],
     analyze: Analyze,
     *,
-    deadlocks_known: bool = True,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Evaluation:
     """Scores `analyze` on every trace; `progress` is told a trace's name before its turn and what was left out of it.
 
-    `without` names evidence to withhold (simulation.trace.WITHHOLDABLE); `deadlocks_known` is False while the analysis
-    has no class for deadlocks. Raises TraceError for a folder that is no trace with known truth.
+    `without` names evidence to withhold (simulation.trace.WITHHOLDABLE). Raises TraceError for a folder that is no
+    trace with known truth.
     """
     scores = []
     for folder in trace_folders(paths):
@@ -63,7 +62,6 @@ def evaluate(
                 analyze(trace_items(streams)),
                 start_ns=START_NS,
                 flows_known="flows" not in without,
-                deadlocks_known=deadlocks_known,
             )
         )
     return Evaluation(tuple(scores), summarise(scores))

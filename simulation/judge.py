@@ -84,12 +84,11 @@ def score_case(
     *,
     start_ns: int = 0,
     flows_known: bool = True,
-    deadlocks_known: bool = True,
 ) -> CaseScore:
     """Judges the final cascades of the trace in `folder`; provisional revisions and merged ids are passed over.
 
-    `start_ns` is the time at which the trace was made to begin. `flows_known` is False where the flows were withheld,
-    `deadlocks_known` where whoever made the cascades has no class for deadlocks: their measures are then None.
+    `start_ns` is the time at which the trace was made to begin. `flows_known` is False where the flows were withheld:
+    what measures flows is then None.
     """
     truth = read_truth(folder)
     finals = [cascade for cascade in cascades if cascade.revision == FINAL and cascade.merged_into is None]
@@ -111,8 +110,8 @@ def score_case(
         cascades=len(finals),
         verdicts=len(verdicts),
         negative_alarmed=None if truth.planted else any(cascade.severity in ALARMS for cascade in verdicts),
-        deadlock_missed=not says_deadlock if deadlocks_known and truth.has_deadlock else None,
-        deadlock_false=says_deadlock if deadlocks_known and not truth.has_deadlock else None,
+        deadlock_missed=not says_deadlock if truth.has_deadlock else None,
+        deadlock_false=says_deadlock if not truth.has_deadlock else None,
         edge_f1=_edge_f1(truth.edges, verdicts) if truth.edges and not _is_cyclic(truth) else None,
         flows=_flow_counts(truth, blames) if flows_known and truth.planted else None,
         windows=windows,

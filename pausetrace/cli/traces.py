@@ -134,11 +134,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     def progress(name: str) -> None:
         print(f"evaluate: {name}", file=sys.stderr)
 
-    # The classes of deadlocks do not exist yet, so their measures say nothing.
-    report = evaluate(
-        [Path(path) for path in args.paths], _without(args.without), final_cascades, deadlocks_known=False,
-        progress=progress,
-    )  # fmt: skip
+    report = evaluate([Path(path) for path in args.paths], _without(args.without), final_cascades, progress=progress)
     if args.output == "json":
         import msgspec
 

@@ -13,7 +13,7 @@ from tests.analytics.long_runs import NS3, TRACES
 
 @cache
 def judged(*without: str) -> Evaluation:
-    return evaluate([NS3 / trace for trace in TRACES], frozenset(without), final_cascades, deadlocks_known=False)
+    return evaluate([NS3 / trace for trace in TRACES], frozenset(without), final_cascades)
 
 
 @pytest.mark.parametrize("without", [(), ("flows",)])
@@ -27,6 +27,8 @@ def test_roots_are_right_with_depths_whether_flows_are_known_or_not(without: tup
     assert summary.planted_named == 1
     assert summary.negatives_alarmed == 0
     assert summary.abstained == 0
+    assert summary.class_accuracy == 1
+    assert (summary.deadlock_missed, summary.deadlock_false) == (0, 0)
 
 
 def test_the_flows_that_fed_a_root_are_named() -> None:

@@ -32,6 +32,11 @@ def collision(*sent_bytes: int, speed_mbps: int = 100_000) -> RootFacts:
 
 
 COLLISION = collision(10_000_000, 2_000_000, 2_000_000)
+FULL = dataclasses.replace(collision(9_000_000, 8_750_000, 8_500_000), main_host="h7", main_host_share=0.7)
+RING = dataclasses.replace(UPLINK, ring=("leaf0:u0", "leaf1:u0", "spine0:d0"), quiet_ns=100_000, quiet_limit_ns=100_000)
+PLATEAU = dataclasses.replace(HOST, pcie=(), stops=3, sent_share=0.05)
+LINE_RATE = dataclasses.replace(EGRESS, queued_windows=1, max_mbps=80_000)
+EMPTY = dataclasses.replace(UPLINK, kind="unknown", port="", reports_depth=True)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +47,17 @@ COLLISION = collision(10_000_000, 2_000_000, 2_000_000)
         ("incast", INCAST),
         ("link_degraded", DEGRADED),
         ("ecmp_collision", COLLISION),
+        ("pfc_deadlock", RING),
+        ("pfc_deadlock", dataclasses.replace(COLLISION, ring=("a:p", "b:p"), quiet_ns=9, quiet_limit_ns=9)),
+        ("cyclic_dependency", dataclasses.replace(RING, quiet_ns=99_999)),
+        ("slow_receiver_pcie", PLATEAU),
+        ("slow_receiver_pcie", dataclasses.replace(PLATEAU, sent_share=0.95)),
+        ("slow_receiver_host", dataclasses.replace(PLATEAU, pcie=WHOLE)),
+        ("oversubscribed_host_link", LINE_RATE),
+        ("oversubscribed_host_link", dataclasses.replace(INCAST, sources=2)),
+        ("fabric_overload", FULL),
+        ("incast", dataclasses.replace(FULL, main_host_share=0.7001)),
+        ("misconfiguration", EMPTY),
     ],
 )
 def test_a_rule_fires_at_its_bounds(name: str, root: RootFacts) -> None:
@@ -61,8 +77,7 @@ def test_a_rule_fires_at_its_bounds(name: str, root: RootFacts) -> None:
         (HOST, {"pcie": ((kinds.PCIE_WIDTH, 16, 16), (kinds.PCIE_SPEED, 32_000, 32_000))}),
         (HOST, {"pcie": ((kinds.PCIE_WIDTH, kinds.UNKNOWN, 16),)}),
         (HOST, {"pcie": ()}),
-        (INCAST, {"ingress_ports": 1}),
-        (INCAST, {"sources": 2}),
+        (INCAST, {"ingress_ports": 1, "queued_windows": 0}),
         (INCAST, {"max_mbps": 79_999}),
         (INCAST, {"faces_host": ""}),
         (DEGRADED, {"queued_windows": 2}),
@@ -70,8 +85,19 @@ def test_a_rule_fires_at_its_bounds(name: str, root: RootFacts) -> None:
         (DEGRADED, {"speed_mbps": 0}),
         (DEGRADED, {"faces_host": "h0"}),
         (COLLISION, {"faces_host": "h0"}),
+        (PLATEAU, {"sent_share": 0.0499}),
+        (PLATEAU, {"sent_share": 0.9501}),
+        (PLATEAU, {"sent_share": None}),
+        (PLATEAU, {"stops": 2}),
+        (PLATEAU, {"kind": "egress"}),
+        (LINE_RATE, {"max_mbps": 79_999}),
+        (LINE_RATE, {"queued_windows": 0}),
+        (LINE_RATE, {"faces_host": ""}),
+        (FULL, {"active_ns": 0}),
+        (FULL, {"active_ns": 1_000_120}),
+        (EMPTY, {"reports_depth": False}),
         (COLLISION, {"active_ns": 0}),
-        (COLLISION, {"siblings": COLLISION.siblings[:1]}),
+        (COLLISION, {"siblings": COLLISION.siblings[:1], "active_ns": 2_000_000}),
         (COLLISION, {"siblings": COLLISION.siblings[1:]}),
     ],
 )

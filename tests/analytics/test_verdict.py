@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -17,6 +18,7 @@ from stream.facts import Hop
 from stream.kinds import SIDE_TX, SOURCE_LOST, UNKNOWN
 from tests.analytics.random_runs import leaf_spine
 from tests.analytics.story import BEGIN_NS, Story
+from tests.reference.topology import Fabric
 
 US, MS = 1_000, 1_000_000
 
@@ -353,3 +355,55 @@ def test_blame_that_no_queue_of_a_switch_explains_is_not_covered() -> None:
     assert [root.kind for root in told.roots] == ["unknown"]
     assert told.confidence_ppm == 0
     assert told.suspect_set
+
+
+# Rings
+
+
+def ring_of_switches(stops: list[tuple[int, int]], *, count: int = 4) -> Story:
+    """Switches in a ring, each with a host; each queue to the next one is stopped from one time to another."""
+    links: dict[tuple[str, str], tuple[str, str]] = {}
+    for here in range(count):
+        there = (here + 1) % count
+        for one, other in (((f"s{here}", "next"), (f"s{there}", "last")), ((f"s{here}", "host"), (f"h{here}", "eth0"))):
+            links[one], links[other] = other, one
+    story = Story(Fabric({f"h{here}" for here in range(count)}, links))
+    for here, (from_ns, to_ns) in enumerate(stops):
+        queue = (f"s{here}", "next", 3)
+        story.depth(queue, 0, 5 * MS, 200_000)
+        story.pause(queue, from_ns, to_ns)
+    return story
+
+
+def ring_classes(story: Story) -> list[str]:
+    return [root.root_class for cascade in story.finals() for root in cascade.roots]
+
+
+def test_a_ring_that_nobody_can_leave_is_a_deadlock() -> None:
+    # Against the traffic: each stop comes from the switch ahead, 10 us after the one that caused it.
+    story = ring_of_switches([(100 * US - 10 * US * here, 4 * MS) for here in range(4)])
+    assert "pfc_deadlock" in ring_classes(story)
+    (evidence, quiet) = next(
+        root.evidence for cascade in story.finals() for root in cascade.roots if root.root_class == "pfc_deadlock"
+    )
+    assert evidence == "4 queues stop each other in a ring: s0:next, s1:next, s2:next, s3:next"
+    assert quiet == "all of them were stopped at once for 3.90 ms, and sent nothing"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_ring_that_still_moves_is_no_deadlock(seed: int) -> None:
+    """Stops run round the ring again and again, as long as a live cycle makes them, and all end."""
+    rng = random.Random(seed)
+    count = rng.randint(3, 6)
+    story = ring_of_switches([], count=count)
+    for here in range(count):
+        queue = (f"s{here}", "next", 3)
+        story.depth(queue, 0, 5 * MS, 200_000)
+        at_ns = rng.randrange(50 * US)
+        while at_ns < 4 * MS:
+            length_ns = rng.randrange(5 * US, 90 * US)
+            story.pause(queue, at_ns, at_ns + length_ns)
+            at_ns += length_ns + rng.randrange(US, 40 * US)
+    found = ring_classes(story)
+    assert found
+    assert "pfc_deadlock" not in found

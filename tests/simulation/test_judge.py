@@ -322,12 +322,6 @@ def test_a_deadlock_claimed_elsewhere_is_false() -> None:
     assert summarise([judged(SLOW, answer), judged(LIVE_CYCLE, live)]).deadlock_false == 2
 
 
-def test_deadlocks_that_nobody_can_name_are_null() -> None:
-    score = judged(DEADLOCK, deadlocks_known=False)
-    assert (score.deadlock_missed, score.deadlock_false) == (None, None)
-    assert summarise([score]).deadlock_missed is None
-
-
 def test_the_visible_roots_are_the_truth_where_they_are_there() -> None:
     answer = perfect_cascade(TWO_SLOW)
     assert answer.roots[0].share_ppm == 543_200
