@@ -11,17 +11,23 @@ from stream.kafka_settings import KafkaSettings, look
 from stream.offset_gaps import PartitionId
 from stream.replay_check import HEADER
 from stream.topics import TOPICS, full_name
-from stream.watermarks import WatermarkQuery
+from stream.watermarks import WatermarkQuery, Watermarks
 from tests.stream.capture_samples import fabric_messages
 from tests.stream.listed_source import capture_listed, in_place
 
 MAX = 0.0
 
 
-def make_capture(folder: Path, batches: int = 6) -> list[Captured]:
-    """A capture of a small fabric, some of whose messages had headers; returns its messages as captured."""
+def make_capture(folder: Path, batches: int = 6, last_after_ms: int = 0) -> list[Captured]:
+    """A capture of a small fabric, some of whose messages had headers; returns its messages as captured.
+
+    Kafka got the last batches of rows so much later than the others.
+    """
     listed = [
-        message._replace(headers=(("trace", b"\x00\xff"), ("trace", None)) if message.offset % 2 else ())
+        message._replace(
+            headers=(("trace", b"\x00\xff"), ("trace", None)) if message.offset % 2 else (),
+            timestamp_ms=message.timestamp_ms + (last_after_ms if message.offset == batches - 1 else 0),
+        )
         for message in fabric_messages(batches)
     ]
     capture_listed(listed, folder)
@@ -30,17 +36,25 @@ def make_capture(folder: Path, batches: int = 6) -> list[Captured]:
 
 def on_kafka(settings: KafkaSettings) -> list[Captured]:
     """Every message of the fabric's topics by topic, partition and offset, as Kafka tells it."""
+    plans = [PartitionPlan(*partition, *marks) for partition, marks in _watermarks(settings).items() if marks[1]]
+    with KafkaSource(settings) as source:
+        found = [message for told in source.read(plans) for message in told if isinstance(message, Captured)]
+    return in_place(found)
+
+
+def count_on_kafka(settings: KafkaSettings) -> int:
+    """How many messages that would be, without reading them."""
+    return sum(high - low for low, high in _watermarks(settings).values())
+
+
+def _watermarks(settings: KafkaSettings) -> Watermarks:
     counts = look(settings).partitions
     partitions = [
         PartitionId(topic.name, number)
         for topic in TOPICS
         for number in range(counts.get(full_name(settings.prefix, topic.name), 0))
     ]
-    marks = WatermarkQuery(settings).ask(partitions, 10)
-    plans = [PartitionPlan(*partition, low, high) for partition, (low, high) in marks.items() if low < high]
-    with KafkaSource(settings) as source:
-        found = [message for told in source.read(plans) for message in told if isinstance(message, Captured)]
-    return in_place(found)
+    return WatermarkQuery(settings).ask(partitions, 10)
 
 
 def without_origin(message: Captured) -> Captured:
