@@ -82,10 +82,10 @@ def by_key(messages: list[Captured]) -> dict[tuple[str, bytes | None], list[Capt
     return dict(keyed)
 
 
-def test_the_header_says_where_a_message_was_and_its_times_then(target: KafkaSettings, tmp_path: Path) -> None:
+def test_the_header_says_where_a_message_was_and_its_times_then(embedded_target: KafkaSettings, tmp_path: Path) -> None:
     make_capture(tmp_path / "c")
-    assert replay(tmp_path / "c", target, AT_ONCE._replace(shift=DAY_NS), tmp_path / "j").shift_ns == DAY_NS
-    second = [each for each in on_kafka(target) if (each.topic, each.partition) == ("queue", 1)][1]
+    assert replay(tmp_path / "c", embedded_target, AT_ONCE._replace(shift=DAY_NS), tmp_path / "j").shift_ns == DAY_NS
+    second = [each for each in on_kafka(embedded_target) if (each.topic, each.partition) == ("queue", 1)][1]
     name, value = second.headers[-1]
     assert name == HEADER
     said = json.loads(value or b"")
@@ -267,28 +267,28 @@ class TestProof:
         assert replay(tmp_path / "c", target, AT_ONCE._replace(again=True), tmp_path / "j").problems == ()
         assert len(on_kafka(target)) == 2 * len(captured)
 
-    def test_a_message_that_is_there_twice_is_told(self, target: KafkaSettings, tmp_path: Path) -> None:
+    def test_a_message_that_is_there_twice_is_told(self, embedded_target: KafkaSettings, tmp_path: Path) -> None:
         make_capture(tmp_path / "c")
-        replay(tmp_path / "c", target, AT_ONCE, tmp_path / "j")
-        put(target, next(each for each in on_kafka(target) if each.topic == "pfc"))
-        told, hint = replay(tmp_path / "c", target, AT_ONCE, tmp_path / "j").problems[::2]
+        replay(tmp_path / "c", embedded_target, AT_ONCE, tmp_path / "j")
+        put(embedded_target, next(each for each in on_kafka(embedded_target) if each.topic == "pfc"))
+        told, hint = replay(tmp_path / "c", embedded_target, AT_ONCE, tmp_path / "j").problems[::2]
         assert told == "pfc/0: 7 messages on Kafka, 6 were sent"
         assert "--again" in hint
 
-    def test_a_byte_that_differs_is_told(self, target: KafkaSettings, tmp_path: Path) -> None:
+    def test_a_byte_that_differs_is_told(self, embedded_target: KafkaSettings, tmp_path: Path) -> None:
         make_capture(tmp_path / "c")
-        replay(tmp_path / "c", target, AT_ONCE, tmp_path / "j")
-        everything = on_kafka(target)
+        replay(tmp_path / "c", embedded_target, AT_ONCE, tmp_path / "j")
+        everything = on_kafka(embedded_target)
         # The same on topics of another replay, except for one byte.
         journal = json.loads((tmp_path / "j").read_bytes())
         for each in everything:
             value = each.value or b""
             if each == everything[5]:
                 value = value[:-1] + bytes([value[-1] ^ 1])
-            put(target, each._replace(value=value))
+            put(embedded_target, each._replace(value=value))
         journal["first"] = journal["reached"]
         (tmp_path / "j").write_text(json.dumps(journal))
-        problems = replay(tmp_path / "c", target, AT_ONCE, tmp_path / "j").problems
+        problems = replay(tmp_path / "c", embedded_target, AT_ONCE, tmp_path / "j").problems
         place = f"{everything[5].topic}/{everything[5].partition}"
         assert problems[0] == f"{place}: the messages on Kafka are not those that were sent"
         assert len(problems) == 2
