@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from stream.capture_message import NS_PER_MS, PRELUDE, Captured
 from stream.capture_reader import CaptureFolder
@@ -58,6 +58,28 @@ class Replayed(NamedTuple):
     problems: tuple[str, ...]
 
 
+class Sink(Protocol):
+    """What takes the messages: a `ReplaySender`."""
+
+    bytes: int
+
+    def send(self, message: Captured, origin: Origin) -> None:
+        """Sends."""
+        ...
+
+    def there_already(self, message: Captured, origin: Origin) -> None:
+        """Books what is on Kafka."""
+        ...
+
+    def poll(self, wait_s: float) -> None:
+        """Serves confirmations for so long."""
+        ...
+
+    def flush(self) -> None:
+        """Waits until everything is confirmed."""
+        ...
+
+
 Progress = Callable[[Done], None]
 Stop = Callable[[], bool]
 
@@ -97,7 +119,7 @@ def replay(
         shift_ms = journal.shift_ns // NS_PER_MS
         guard_retention(settings, target, {t: ms + shift_ms for t, ms in plan.oldest_ms.items()}, clock_ns())
         save(journal, journal_file)
-        run = _Run(plan, journal, Pace(options.speed, clock_s), progress)
+        run = Run(plan, journal, Pace(options.speed, clock_s), progress)
         found = _found_there(settings, target, journal) if resumed else set()
         sender = ReplaySender(settings, journal, by_key=options.by_key)
         try:
@@ -125,7 +147,7 @@ def dry_run(
     guard_prefix(plan.folder.manifest, prefix, any_prefix=options.any_prefix)
     shift_ns = plan.shift_ns(options.shift, clock_ns())
     journal = Journal.begin(Replay("", "", prefix, plan.topics, options.by_key, "", ""), shift_ns, 0, {})
-    run = _Run(plan, journal, Pace(0.0), progress)
+    run = Run(plan, journal, Pace(0.0), progress)
     return run.result(run.count_all(), 0, [])
 
 
@@ -156,7 +178,7 @@ def _found_there(settings: KafkaSettings, target: Target, journal: Journal) -> s
     }
 
 
-class _Run:
+class Run:
     """One process' part of a replay."""
 
     def __init__(self, plan: Plan, journal: Journal, pace: Pace, progress: Progress) -> None:
@@ -187,7 +209,7 @@ class _Run:
                 self._progress(Done(done, self._plan.messages, total))
         return total
 
-    def send_all(self, sender: ReplaySender, found: set[tuple[str, int]], save: Callable[[], None], stop: Stop) -> bool:
+    def send_all(self, sender: Sink, found: set[tuple[str, int]], save: Callable[[], None], stop: Stop) -> bool:
         """Sends every message that is neither confirmed nor found on Kafka; False if it was stopped."""
         saved_s = time.monotonic()
         roster_waits = False

@@ -147,7 +147,11 @@ class ReplaySender:
         if refused := denied(self._settings, error, "Write", full):
             return refused
         if error.code() == KafkaError.INVALID_TIMESTAMP:
-            return BrokerError(f"{full} takes no message of that time: {error_text(error)}", "give --shift now")
+            return BrokerError(
+                f"{full} takes no message of that time: {error_text(error)}",
+                "see its message.timestamp.before.max.ms and .after.max.ms (an hour ahead of its clock by default), or "
+                "give another --shift",
+            )
         return BrokerError(
             f"a message to {full} could not be delivered: {error_text(error)}",
             "see to Kafka, then run the same replay again: it goes on where it stopped",

@@ -13,7 +13,7 @@ from stream.capture_message import NS_PER_MS
 from stream.errors import BrokerError, ConfigError
 from stream.kafka_settings import CONNECT_DEADLINE_S, ClusterView, KafkaSettings, look
 from stream.topic_admin import create_topics, describe_topics
-from stream.topics import BY_NAME, full_name
+from stream.topics import full_name
 
 PREFIX = "replay"
 
@@ -87,7 +87,9 @@ def guard_retention(settings: KafkaSettings, target: Target, oldest_ms: Mapping[
     """Raises ConfigError if Kafka would delete what is replayed, since its timestamps are older than a topic keeps."""
     if target.embedded:
         return
-    for description in describe_topics(settings, [topic for topic in oldest_ms if not BY_NAME[topic].compacted]):
+    for description in describe_topics(settings, list(oldest_ms)):
+        if "delete" not in description.configs.get("cleanup.policy", "delete"):
+            continue
         retention_ms = int(description.configs.get("retention.ms", "-1"))
         age_ms = now_ns // NS_PER_MS - oldest_ms[description.name]
         if 0 <= retention_ms < age_ms:

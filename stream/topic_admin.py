@@ -21,7 +21,7 @@ from stream.errors import BrokerError
 from stream.kafka_log import error_text
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings, admin_client, look, require_topics
 from stream.refusals import GRANT, principal
-from stream.topics import BY_NAME, TOPICS, Topic, full_name
+from stream.topics import BY_NAME, FACTS, TOPICS, Topic, full_name
 
 ADMIN_DEADLINE_S = 30.0
 _RETRY_S = 0.05
@@ -106,7 +106,7 @@ def create_topics(
                 full_name(settings.prefix, topic.name),
                 num_partitions=counts[topic.name],
                 replication_factor=replication,
-                config=wanted_configs(topic) | ({"retention.ms": "-1"} if for_ever else {}),
+                config=wanted_configs(topic) | (_kept_for_ever(topic) if for_ever else {}),
             )
             for topic in missing
         ]
@@ -157,6 +157,11 @@ def describe_topics(
         differences = _differences(BY_NAME[name], BY_NAME[name].partitions, partitions, configs)
         described.append(TopicDescription(name, full, partitions, view.replication.get(full, 0), configs, differences))
     return described
+
+
+def _kept_for_ever(topic: Topic) -> dict[str, str]:
+    # Of snapshots the last ones are everything; superseded facts are told apart from lost ones only if they stay.
+    return {"retention.ms": "-1"} | ({"cleanup.policy": "delete"} if topic.name in FACTS else {})
 
 
 def _await_use(settings: KafkaSettings, made: Sequence[Topic], deadline_s: float) -> None:

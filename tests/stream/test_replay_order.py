@@ -7,7 +7,11 @@ from pathlib import Path
 
 from stream.capture_message import Captured
 from stream.capture_reader import CaptureFolder
+from stream.replay import Run
+from stream.replay_check import Origin
+from stream.replay_journal import Journal, Replay
 from stream.replay_order import AFTER_ALL_MS, ROSTER_LEAD_MS, Due
+from stream.replay_pace import Pace
 from stream.replay_plan import Options, Plan
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
 from tests.stream.capture_samples import START_NS, fabric_messages, message, rows
@@ -53,6 +57,36 @@ def test_the_roster_goes_ahead_of_the_rows_and_keeps_its_own_order(tmp_path: Pat
     before = ordered[: ordered.index(control[2])]
     rows_before = [each.message.timestamp_ms for each in before if each.message.topic == "pfc"]
     assert max(rows_before) < control[2].message.timestamp_ms - ROSTER_LEAD_MS <= max(rows_before) + 1000
+
+
+class RecordingSink:
+    """Notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.calls: list[str] = []
+
+    def send(self, message: Captured, _origin: Origin) -> None:
+        self.calls.append(message.topic)
+
+    def there_already(self, message: Captured, _origin: Origin) -> None:
+        raise AssertionError(message)
+
+    def poll(self, wait_s: float) -> None:
+        assert wait_s == 0
+
+    def flush(self) -> None:
+        self.calls.append("flush")
+
+
+def test_a_change_of_the_roster_is_on_kafka_before_the_next_row_is_sent(tmp_path: Path) -> None:
+    capture_listed(late_source(10), tmp_path / "c")
+    plan = Plan.of(CaptureFolder(tmp_path / "c"), Options())
+    journal = Journal.begin(Replay("", "", "", plan.topics, False, "", ""), 0, 0, {})
+    sink = RecordingSink()
+    assert Run(plan, journal, Pace(0), lambda _: None).send_all(sink, set(), lambda: None, lambda: False)
+    first = ["control", "flush"]
+    assert sink.calls == [*first, *["pfc"] * 7, "control", *first, *["pfc"] * 14, *first]
 
 
 def test_streams_that_were_alive_when_the_capture_ended_get_an_end_after_all_else(tmp_path: Path) -> None:
