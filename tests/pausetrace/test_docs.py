@@ -65,5 +65,11 @@ def test_every_class_has_a_name_and_stands_in_the_concepts() -> None:
 
 
 def test_the_readme_names_the_two_commands_and_what_is_not_built() -> None:
-    for said in ("make demo", "make test", "Sampled mode is not built yet", "at least once instead of exactly", "embedded broker"):
+    for said in (
+        "make demo",
+        "make test",
+        "Sampled mode is not built yet",
+        "at least once instead of exactly",
+        "embedded broker",
+    ):
         assert said in README
