@@ -188,8 +188,9 @@ class Engine:
     def next_life(self) -> Engine:
         """An engine for what comes after all sources have gone: it knows the fabric and its flows, and no row."""
         fresh = Engine(self.fabric, self.counters)
-        fresh.topology, fresh._stale = self.topology, self._stale
+        fresh.topology, fresh._stale = self.topology.of_facts_alone(), True
         fresh.flows = {number: [(layout.NEVER, versions[-1][1])] for number, versions in self.flows.items()}
+        fresh._grow()
         return fresh
 
     def state(self) -> dict[str, Any]:
@@ -201,7 +202,7 @@ class Engine:
             "noted": self.noted.state(),
             "needed_ns": self._needed_ns,
             "flows": [[from_ns, _flow_encoder.encode(flow)]
-                      for versions in self.flows.values() for from_ns, flow in versions],
+                      for _, versions in sorted(self.flows.items()) for from_ns, flow in versions],
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:

@@ -184,6 +184,12 @@ class Topology:
         twin._inventory = self._inventory.copy()
         return twin
 
+    def of_facts_alone(self) -> Topology:
+        """One with the same facts and no other names, numbered in an order that no arrival can change; to be rebuilt."""
+        fresh = Topology()
+        fresh._inventory = self._inventory
+        return fresh
+
     def links(self) -> Links:
         """The arrays that the kernel reads."""
         return Links(
