@@ -20,13 +20,14 @@ WARM_UP := -m pausetrace.cli.main analyze pausetrace/demo_trace -o json >/dev/nu
 WARM_UP_FILES := $(wildcard analytics/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types imports check format lock clean
+.PHONY: help demo test chaos lint types imports check format lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo     set up and watch one congestion cascade being traced to its root (about a minute)'
 	@echo 'make test     set up and run every test that this machine can run'
+	@echo 'make chaos    disturb detect and correlate on a real Kafka (Docker), and see that the results are the same'
 	@echo 'make check    lint, types and imports: what CI runs before the tests'
 	@echo 'make format   let ruff rewrite the source'
 	@echo 'make lock     resolve requirements/*.txt anew'
@@ -39,6 +40,9 @@ demo: $(STAMPS)/run $(STAMPS)/project $(STAMPS)/warm
 test: $(STAMPS)/dev $(STAMPS)/project
 	@echo 'test: running pytest (ARGS="..." passes arguments on)'
 	@$(BIN)/python -m pytest $(ARGS)
+
+chaos: $(STAMPS)/dev $(STAMPS)/project
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check

@@ -185,7 +185,7 @@ class Topology:
         return twin
 
     def of_facts_alone(self) -> Topology:
-        """One with the same facts and no other names, numbered in an order that no arrival can change; to be rebuilt."""
+        """One that knows the same facts and no other name, to be rebuilt: its indices are not those of arrival."""
         fresh = Topology()
         fresh._inventory = self._inventory
         return fresh

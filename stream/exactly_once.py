@@ -26,12 +26,14 @@ from stream.outlets import Outlet
 from stream.progress import Status
 from stream.roster_keeper import SOURCE_DEADLINE_S, RosterKeeper
 from stream.topics import FACTS, RAW
-from stream.transactions import TransactionLostError
+from stream.transactions import FencedError, TransactionLostError
 from stream.whole_state import WholeState
 from stream.worker import Worker, to_stderr
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 STANDBY_LOOK_S = 0.2
+VERDICT_S = 3.0
+"""Two heartbeats, within which a group says that another process has this one's name."""
 FIRST_LOOK_S = 5.0
 """A group's first assignment takes a moment; only after this is it fair to say that another candidate is active."""
 
@@ -159,7 +161,11 @@ class Runner:
             try:
                 with self._at_work(build()) as worker:
                     self._worked = True
-                    worker.run(until_caught_up=until_caught_up, go_on=go_on)
+                    try:
+                        worker.run(until_caught_up=until_caught_up, go_on=go_on)
+                    except FencedError:
+                        self._end_if_replaced(worker, go_on)
+                        raise
                     return
             except TransactionLostError as err:
                 self.restarts += 1
@@ -172,6 +178,13 @@ class Runner:
                 longest_s = FIRST_PAUSE_S
             self.stop.wait(random.uniform(0, longest_s))
             longest_s = min(longest_s * 2, LONGEST_PAUSE_S)
+
+    def _end_if_replaced(self, worker: Worker, go_on: Callable[[], bool]) -> None:
+        """Raises BrokerError if another process has this one's name: the older must not take it back from the newer."""
+        end_s = time.monotonic() + VERDICT_S * bool(self._instance)
+        while time.monotonic() < end_s and not self.stop.is_set():
+            worker.ask_membership()
+            go_on()
 
     @contextmanager
     def _at_work(self, worker: Worker) -> Iterator[Worker]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from stream.cascade import Cascade
 from stream.errors import WireError
-from stream.kafka_settings import KafkaSettings
+from stream.kafka_settings import KafkaSettings, for_one_reading
 from stream.messages import decode
 from stream.offset_gaps import PartitionId
 from stream.subscriber import Subscriber
@@ -20,7 +20,7 @@ def read_cascades(settings: KafkaSettings, since: Mapping[PartitionId, int] | No
     Values that cannot be read are passed over: whoever subscribes to the topic hears of them. Raises UnreachableError.
     """
     last: dict[tuple[str, str], Cascade] = {}
-    with Subscriber(settings, ["cascade"], starts=lambda _partitions: since or {}) as reader:
+    with Subscriber(for_one_reading(settings), ["cascade"], starts=lambda _partitions: since or {}) as reader:
         for message in reader.up_to_now(SILENCE_S):
             try:
                 item = decode(message.topic, message.key, message.value)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from stream.errors import PausetraceError
-from stream.kafka_settings import KafkaSettings
+from stream.kafka_settings import KafkaSettings, for_one_reading
 from stream.messages import Encoded
 from stream.subscriber import Subscriber
 
@@ -58,7 +58,7 @@ def read_snapshots(
     Raises PausetraceError for a snapshot of which a part is missing, and UnreachableError if Kafka does not answer.
     """
     last: dict[str, dict[int, bytes]] = {}
-    with Subscriber(settings, ["state"], partitions=partitions) as reader:
+    with Subscriber(for_one_reading(settings), ["state"], partitions=partitions) as reader:
         for message in reader.up_to_now(SILENCE_S):
             key, _, index = (message.key or b"").decode(errors="replace").rpartition("#")
             if not key.startswith(prefix) or not index.isdigit():

@@ -55,6 +55,10 @@ _HOPELESS = frozenset(
 )
 
 
+_FENCED = "Static consumer fenced"
+"""How librdkafka words FENCED_INSTANCE_ID, which it tells as a fatal error without that code."""
+
+
 class Received(NamedTuple):
     """One message: its topic's bare name, its place, the time it was published and its bytes."""
 
@@ -127,6 +131,7 @@ class Subscriber:
         self._query = WatermarkQuery(settings)
         self._last_error = LastError()
         config = consumer_config(settings, view.broker, group)
+        self._instance = instance
         if instance:
             config["group.instance.id"] = instance
         self._group = config["group.id"] if group is not None else None
@@ -180,6 +185,7 @@ class Subscriber:
             self.counters["messages"] += len(received)
             self._last_error.clear()
         if self._last_error.fatal:
+            self._refuse_if_replaced(self._last_error.fatal)
             raise BrokerError(f"cannot read from Kafka: {self._last_error.fatal}", "start the reader again")
         return received
 
@@ -309,10 +315,19 @@ class Subscriber:
         if refused := denied(self._settings, error, "Read", resource):
             raise refused
         if error.fatal() or error.code() in _HOPELESS:
+            self._refuse_if_replaced(error_text(error))
             raise BrokerError(f"{place}: {error_text(error)}", "look at it by: pausetrace topics list")
         self.counters["kafka_errors"] += 1
         self._last_error(error)
         _log.info("%s: %s", place, error_text(error))
+
+    def _refuse_if_replaced(self, fatal: str) -> None:
+        """Raises BrokerError if the fatal error is that another process is the static member that this one was."""
+        if self._instance and _FENCED in fatal:
+            raise BrokerError(
+                f"another process has taken over the instance {self._instance!r}",
+                "give every process an --instance of its own, or none",
+            )
 
     def _not_read(self, marks: Watermarks, deadline_s: float) -> UnreachableError:
         return UnreachableError(

@@ -170,6 +170,10 @@ class Worker:
                 break
         self._outlet.finish()
 
+    def ask_membership(self) -> None:
+        """Hears what the group says, and nothing else; raises BrokerError if another process is the member now."""
+        self._data.consume(1)
+
     def close(self) -> None:
         """Leaves the group and closes the connections."""
         self._data.close()

@@ -8,6 +8,7 @@ import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -46,6 +47,13 @@ KAFKA_ENVIRONMENT = {
 }
 
 
+class RealKafka(NamedTuple):
+    """A Kafka in a container (of the Docker SDK), which a test may pause, kill and start again: it keeps its port."""
+
+    servers: str
+    container: Any
+
+
 def free_port() -> int:
     """A port of 127.0.0.1 that nobody uses now."""
     with socket.socket() as probe:
@@ -61,9 +69,9 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
 
 
 @contextmanager
-def kafka_in_container(image: str) -> Iterator[str]:
-    """Bootstrap servers of a real Kafka without topics, which ends with the block."""
-    # Testcontainers' reaper is one more image to have; this stops its container itself.
+def run_kafka(image: str) -> Iterator[RealKafka]:
+    """A real Kafka without topics, of the block's own."""
+    # Testcontainers' reaper is one more image to have; this block stops its container itself.
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
     from testcontainers.core.container import DockerContainer
 
@@ -78,14 +86,27 @@ def kafka_in_container(image: str) -> Iterator[str]:
     with container:
         servers = f"127.0.0.1:{port}"
         connect(KafkaSettings(servers), KAFKA_START_DEADLINE_S)
-        yield servers
+        yield RealKafka(servers, container.get_wrapped_container())
+
+
+@contextmanager
+def kafka_in_container(image: str) -> Iterator[str]:
+    """Bootstrap servers of a real Kafka without topics, which ends with the block."""
+    with run_kafka(image) as kafka:
+        yield kafka.servers
 
 
 @pytest.fixture(scope="session")
-def real_kafka(kafka_image: str) -> Iterator[str]:
+def kafka_container(kafka_image: str) -> Iterator[RealKafka]:
+    """The real Kafka of `real_kafka`, for a test that takes it away for a while and brings it back."""
+    with run_kafka(kafka_image) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def real_kafka(kafka_container: RealKafka) -> str:
     """Bootstrap servers of a real Kafka without topics; a test that uses it bears the marker `kafka`."""
-    with kafka_in_container(kafka_image) as servers:
-        yield servers
+    return kafka_container.servers
 
 
 def fresh_prefix() -> str:

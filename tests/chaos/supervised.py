@@ -12,17 +12,22 @@ from stream.kafka_settings import KafkaSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_DEADLINE_S = 60.0
+AT_WORK = "exactly once:"
+"""What a step says when it begins to work."""
 
 
 class Supervised:
-    """`pausetrace detect` or `correlate`; what it says goes to a log file."""
+    """`pausetrace detect` or `correlate`, with an --instance if one is given; what it says goes to a log file."""
 
-    def __init__(self, settings: KafkaSettings, log: Path, verb: str, *options: str) -> None:
+    def __init__(self, settings: KafkaSettings, folder: Path, verb: str, name: str, instance: str = "") -> None:
         kafka = ("--bootstrap-servers", settings.bootstrap_servers, "--prefix", settings.prefix)
+        options = ("--instance", instance) if instance else ()
         self._command = [sys.executable, "-m", "pausetrace.cli.main", verb, *kafka, *options]
-        self._log = log
+        self._log = folder / f"{name}.log"
+        self._said_before = 0
         self._process: subprocess.Popen[bytes] | None = None
         self.verb = verb
+        self.name = name
 
     @property
     def said(self) -> str:
@@ -30,13 +35,24 @@ class Supervised:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     @property
+    def at_work(self) -> bool:
+        """Whether the process that runs now has begun to work."""
+        return AT_WORK in self.said[self._said_before :]
+
+    @property
     def pid(self) -> int:
         """The process that runs now."""
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def exit_status(self) -> int | None:
+        """Of a process that has ended by itself; None while it runs."""
+        return self._process.poll() if self._process is not None else None
+
     def start(self) -> None:
         """Starts it."""
+        self._said_before = len(self.said)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=log, stderr=log)
 
@@ -57,14 +73,6 @@ class Supervised:
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
-
-    def revive(self) -> bool:
-        """Starts it again if it has ended by itself, which no step should; whether it had."""
-        assert self._process is not None
-        if self._process.poll() is None:
-            return False
-        self.start()
-        return True
 
     def __enter__(self) -> Self:
         self.start()

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from analytics import correlate
 from analytics.correlate import Correlate
@@ -22,16 +21,18 @@ from stream.kafka_settings import KafkaSettings
 from stream.messages import Item, decode, encode
 from stream.state_topic import read_snapshots
 from stream.subscriber import Subscriber
+from stream.topics import FACTS, RAW
 from stream.whole_state import KEY
 
 
 class Outcome(NamedTuple):
-    """What a run leaves; `rows` and `states` by stream."""
+    """What a run leaves; `rows` and `detect_states` by stream."""
 
     finals: list[bytes]
     rows: dict[StreamKey, bytes]
     detect_states: dict[StreamKey, bytes]
-    correlate_state: Any
+    correlate_state: bytes
+    dead_letters: int = 0
 
     def differences(self, other: Outcome) -> list[str]:
         """In which respects the two are not the same, in words."""
@@ -67,15 +68,19 @@ def undisturbed(items: Iterable[Item]) -> Outcome:
     finals = sorted(encode(item).value for item in made if isinstance(item, Cascade))
     states = {stream: first.step.snapshot_stream(stream) or b"" for stream in first.step.take_touched()}
     rows = {stream: _bytes_of(batches) for stream, batches in first.rows.items()}
-    return Outcome(finals, rows, states, _plain(second.snapshot()))
+    return Outcome(finals, rows, states, _comparable(second.snapshot()))
 
 
 def outcome_on(settings: KafkaSettings) -> Outcome:
     """The outcome that the topics hold for a reader of what is committed."""
     finals: list[bytes] = []
     batches: dict[StreamKey, list[Batch]] = {}
-    with Subscriber(settings, ["cascade", "episode"]) as reader:
+    dead_letters = 0
+    with Subscriber(settings, ["cascade", "episode", "deadletter"]) as reader:
         for message in reader.up_to_now(60):
+            if message.topic == "deadletter":
+                dead_letters += 1
+                continue
             item = decode(message.topic, message.key, message.value)
             if isinstance(item, Batch):
                 batches.setdefault(item.stream, []).append(item)
@@ -85,10 +90,19 @@ def outcome_on(settings: KafkaSettings) -> Outcome:
         StreamKey(*msgspec.json.decode(key.split("/", 3)[3])): state
         for key, (_, state) in read_snapshots(settings, "detect/").items()
     }
-    _, data = read_snapshots(settings, KEY)[KEY]
-    _, state = msgspec.msgpack.decode(data)
+    _, data = read_snapshots(settings, KEY).get(KEY, (0, b""))
+    state = _comparable(msgspec.msgpack.decode(data)[1]) if data else b""
     rows = {stream: _bytes_of(made) for stream, made in batches.items()}
-    return Outcome(sorted(finals), rows, states, _plain(state))
+    return Outcome(sorted(finals), rows, states, state, dead_letters)
+
+
+def input_on(settings: KafkaSettings) -> list[Item]:
+    """What sources have published there, in an order that keeps each stream's own, the roster first."""
+    items: list[Item] = []
+    for topics in (["control"], [*FACTS, *RAW]):
+        with Subscriber(settings, topics) as reader:
+            items += [decode(m.topic, m.key, m.value) for m in reader.up_to_now(60)]
+    return items
 
 
 def _bytes_of(batches: list[Batch]) -> bytes:
@@ -101,23 +115,15 @@ def _bytes_of(batches: list[Batch]) -> bytes:
     return b"".join(parts)
 
 
-def _plain(state: bytes) -> list[Any]:
-    """The state of correlate as what it says of each fabric: in which order it came to know names is no matter."""
-    plain = []
-    for fabric in snapshot.unpack("correlate", correlate.VERSION, state):
-        engine = fabric["engine"]
-        plain.append(
-            {
-                **{name: fabric[name] for name in ("fabric", "over", "later", "unannounced", "times", "facts")},
-                **{name: sorted(fabric[name]) for name in ("up", "streams", "ended")},
-                **{name: sorted(map(repr, fabric[name])) for name in ("provisional", "announced")},
-                "waiting": len(fabric["waiting"][1]),
-                "flows": sorted(map(repr, engine["flows"])),
-                **{name: engine[name] for name in ("ledgers", "noted")},
-                "open": [int(np.count_nonzero(engine[name])) for name in ("slots", "_rows")],
-            }
-        )
-    return sorted(plain, key=lambda fabric: str(fabric["fabric"]))
+def _comparable(state: bytes) -> bytes:
+    """The bytes of a state of correlate, but for the order in which it remembers streams that have ended.
+
+    It forgets the oldest of them first, and which one ended first is a matter of arrival.
+    """
+    fabrics = snapshot.unpack("correlate", correlate.VERSION, state)
+    for fabric in fabrics:
+        fabric["ended"].sort()
+    return snapshot.pack("correlate", correlate.VERSION, sorted(fabrics, key=lambda fabric: str(fabric["fabric"])))
 
 
 def _difference(mine: Any, theirs: Any) -> str:

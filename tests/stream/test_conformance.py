@@ -1,6 +1,6 @@
 """The Kafka calls that Pausetrace makes, in one table: what must pass and what must refuse clearly, broker by broker.
 
-A clear refusal is a BrokerError in one line with a next step, within its deadline.
+A clear refusal is a PausetraceError in one line with a next step, within its deadline.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from stream import topic_admin
-from stream.errors import BrokerError
+from stream.acls import acls_of, apply_acls
+from stream.capture_manifest import Range
+from stream.capture_source import KafkaSource
+from stream.errors import PausetraceError
 from stream.kafka_settings import (
     BrokerInfo,
     KafkaSettings,
@@ -27,6 +30,7 @@ from stream.offset_gaps import PartitionId
 from stream.outbox import Outbox
 from stream.subscriber import Received, Subscriber
 from stream.topics import TOPICS
+from stream.transactions import FencedError, Placed, Transactions
 from tests.kafka_brokers import fresh_prefix
 
 PASS, REFUSE = "must pass", "must refuse clearly"
@@ -222,6 +226,88 @@ def shares_partitions_in_a_group_and_takes_over(case: Case) -> None:
     first.close()
 
 
+def commits_a_transaction(case: Case) -> None:
+    transactions = Transactions(case.settings, "detect.one")
+    transactions.commit([Placed(Encoded("cascade", b"k", b"%d" % number)) for number in range(3)])
+    transactions.close()
+    assert [message.value for message in case.read("cascade")] == [b"0", b"1", b"2"]
+
+
+def hides_what_is_open_or_aborted(case: Case) -> None:
+    Transactions(case.settings, "detect.one").close()
+    producer = _transactional(case, "raw")
+    producer.begin_transaction()
+    producer.produce(f"{case.settings.prefix}.control", b"aborted")
+    assert producer.flush(10) == 0
+    case.produce(Encoded("control", b"", b"behind it"))
+    with Subscriber(case.settings, ["control"]) as reader:
+        assert reader.consume(10, 2.0) == []
+        producer.abort_transaction(10)
+        while not (received := reader.consume()):
+            pass
+    assert [message.value for message in received] == [b"behind it"]
+
+
+def shows_what_was_aborted_to_a_reader_that_asks_for_it(case: Case) -> None:
+    Transactions(case.settings, "detect.one").close()
+    producer = _transactional(case, "raw")
+    producer.begin_transaction()
+    producer.produce(f"{case.settings.prefix}.control", b"aborted")
+    assert producer.flush(10) == 0
+    producer.abort_transaction(10)
+    everything = KafkaSettings(
+        case.settings.bootstrap_servers, case.settings.prefix, {"isolation.level": "read_uncommitted"}
+    )
+    assert [message.value for message in Case(everything, case.broker).read("control")] == [b"aborted"]
+
+
+def commits_offsets_with_a_transaction(case: Case) -> None:
+    transactions = Transactions(case.settings, "detect.one")
+    case.produce(*[Encoded("control", b"", b"%d" % number) for number in range(5)])
+    with Subscriber(case.settings, ["control"], group="detect") as reader:
+        while reader.counters["messages"] < 5:
+            reader.consume()
+        transactions.commit([], reader)
+        assert reader.committed([PartitionId("control", 0)]) == {PartitionId("control", 0): 5}
+    transactions.close()
+
+
+def fences_an_older_process_of_the_same_name(case: Case) -> None:
+    older = Transactions(case.settings, "detect.one")
+    newer = Transactions(case.settings, "detect.one")
+    with pytest.raises(FencedError):
+        older.commit([Placed(Encoded("cascade", b"k", b"older"))])
+    newer.commit([Placed(Encoded("cascade", b"k", b"newer"))])
+    assert [message.value for message in case.read("cascade")] == [b"newer"]
+    for transactions in (older, newer):
+        transactions.close()
+
+
+def looks_up_offsets_by_time(case: Case) -> None:
+    producer = Producer(producer_config(case.settings, queue_bytes=1 << 20, message_timeout_ms=10_000))
+    for second in range(10):
+        producer.produce(f"{case.settings.prefix}.control", b"", timestamp=1_700_000_000_000 + 1000 * second)
+        assert producer.flush(10) == 0
+    from_ns = 1_700_000_003_000_000_000
+    with KafkaSource(case.settings) as source:
+        (plan,) = source.plan(["cascade"], Range("kafka", from_ns, from_ns + 4_000_000_000))
+        assert (plan.first, plan.end) == (0, 0)
+        # The roster is captured from its beginning, whatever the range.
+        (plan,) = source.plan(["control"], Range("kafka", from_ns, from_ns + 4_000_000_000))
+        assert (plan.first, plan.end) == (0, 7)
+
+
+def makes_rights_without_an_authorizer(case: Case) -> None:
+    apply_acls(case.settings, acls_of("viewer", case.settings.prefix, "User:viewer"))
+
+
+def _transactional(case: Case, name: str) -> Producer:
+    servers, transactional_id = case.settings.bootstrap_servers, f"{case.settings.prefix}.{name}"
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": transactional_id})
+    producer.init_transactions(30)
+    return producer
+
+
 class Row(NamedTuple):
     """One call, and what either broker makes of it."""
 
@@ -254,6 +340,13 @@ MATRIX = (
     Row(tells_watermarks, PASS, PASS),
     Row(starts_a_group_at_the_earliest_again, PASS, PASS),
     Row(shares_partitions_in_a_group_and_takes_over, PASS, PASS),
+    Row(commits_a_transaction, REFUSE, PASS),
+    Row(hides_what_is_open_or_aborted, REFUSE, PASS),
+    Row(shows_what_was_aborted_to_a_reader_that_asks_for_it, REFUSE, PASS),
+    Row(commits_offsets_with_a_transaction, REFUSE, PASS),
+    Row(fences_an_older_process_of_the_same_name, REFUSE, PASS),
+    Row(looks_up_offsets_by_time, REFUSE, PASS),
+    Row(makes_rights_without_an_authorizer, REFUSE, REFUSE),
 )
 
 
@@ -264,7 +357,7 @@ def test_a_call_does_on_each_broker_what_the_table_says(row: Row, any_kafka: Kaf
     if expected == PASS:
         row.call(Case(any_kafka, broker))
         return
-    with pytest.raises(BrokerError) as caught:
+    with pytest.raises(PausetraceError) as caught:
         row.call(Case(any_kafka, broker))
     assert "\n" not in str(caught.value)
     assert caught.value.next_step

@@ -188,11 +188,11 @@ def test_a_killed_active_process_is_replaced_by_the_standby_of_another_host(
     items = list(trace.items())
     publish(real_settings, items[: len(items) // 2])
     with (
-        Supervised(real_settings, tmp_path / "detect", "detect"),
-        Supervised(real_settings, tmp_path / "active", "correlate") as active,
+        Supervised(real_settings, tmp_path, "detect", "detect"),
+        Supervised(real_settings, tmp_path, "correlate", "active") as active,
     ):
         until(lambda: "exactly once" in active.said)
-        with Supervised(real_settings, tmp_path / "standby", "correlate") as standby:
+        with Supervised(real_settings, tmp_path, "correlate", "standby") as standby:
             until(lambda: "stands by" in standby.said)
             active.kill()
             until(lambda: "exactly once" in standby.said)
@@ -212,13 +212,13 @@ def test_a_process_that_was_thought_dead_and_wakes_up_writes_nothing(
     expected = undisturbed(items)
     third = len(items) // 3
     with (
-        Supervised(real_settings, tmp_path / "detect", "detect") as detect,
-        Supervised(real_settings, tmp_path / "correlate", "correlate") as correlate,
+        Supervised(real_settings, tmp_path, "detect", "detect") as detect,
+        Supervised(real_settings, tmp_path, "correlate", "correlate") as correlate,
     ):
         sleeper = detect if verb == "detect" else correlate
         publish(real_settings, items[:third])
         until(lambda: "exactly once" in sleeper.said)
-        with Supervised(real_settings, tmp_path / "successor", verb) as successor:
+        with Supervised(real_settings, tmp_path, verb, "successor") as successor:
             until(lambda: "exactly once" in successor.said or "stands by" in successor.said)
             os.kill(sleeper.pid, signal.SIGSTOP)
             try:
@@ -229,7 +229,7 @@ def test_a_process_that_was_thought_dead_and_wakes_up_writes_nothing(
                 os.kill(sleeper.pid, signal.SIGCONT)
             publish(real_settings, items[2 * third :])
             until(lambda: not outcome_on(real_settings).differences(expected))
-            assert sleeper.revive() is False
+            assert sleeper.exit_status is None
 
 
 def test_a_broker_that_does_not_answer_at_the_start_is_an_error() -> None:
