@@ -21,6 +21,7 @@ from analytics.verdict import cascade
 from stream import snapshot
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import FINAL, Cascade
+from stream.cost_limit import CostLimit
 from stream.deadlines import Standing
 from stream.facts import Device, Fact, Flow, Idle, Link, fact_stream
 from stream.messages import Item
@@ -39,11 +40,15 @@ MAX_ENDED = 100_000
 
 
 class Correlate:
-    """The step. With `provisional`, it also gives numbered revisions of cascades as soon as rows arrive."""
+    """The step. With `provisional`, it also gives numbered revisions of cascades as soon as rows arrive.
 
-    def __init__(self, provisional: bool = False) -> None:
+    What waits is computed anew for each revision: with a `limit`, that cannot keep a process from catching up.
+    """
+
+    def __init__(self, provisional: bool = False, limit: CostLimit | None = None) -> None:
         self.counters: Counter[str] = Counter()
         self._provisional = provisional
+        self._limit = limit or CostLimit(cheap_s=float("inf"))
         self._fabrics: dict[str, Fabric] = {}
 
     def process(self, batch: Sequence[Item]) -> list[Item]:
@@ -66,8 +71,9 @@ class Correlate:
                 out += self._end_life(fabric)
                 fabric = self._fabrics[fabric.engine.fabric]
                 out += self._settle(fabric)
-            if self._provisional and fabric.changed:
-                out += self._provisional_revisions(fabric)
+            if self._provisional and fabric.changed and self._limit.allows():
+                with self._limit.spending():
+                    out += self._provisional_revisions(fabric)
         return out
 
     def standing(self) -> dict[str, dict[StreamKey, Standing]]:

@@ -84,6 +84,7 @@ def run_detect(args: argparse.Namespace) -> int:
 def run_correlate(args: argparse.Namespace) -> int:
     """Works as correlate."""
     from analytics.correlate import Correlate
+    from stream.cost_limit import CostLimit
     from stream.kafka_settings import connect
     from stream.published import read_cascades
     from stream.roster_keeper import RosterKeeper
@@ -94,7 +95,7 @@ def run_correlate(args: argparse.Namespace) -> int:
     settings = kafka_settings(args)
 
     def make() -> Correlate:
-        return Correlate(provisional=not args.final_only)
+        return Correlate(provisional=not args.final_only, limit=CostLimit())
 
     def recall(step: Correlate, since: Mapping[PartitionId, int]) -> None:
         step.recall(read_cascades(settings, since))

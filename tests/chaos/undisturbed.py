@@ -33,6 +33,7 @@ class Outcome(NamedTuple):
     detect_states: dict[StreamKey, bytes]
     correlate_state: bytes
     dead_letters: int = 0
+    revisions_after_the_final: int = 0
 
     def differences(self, other: Outcome) -> list[str]:
         """In which respects the two are not the same, in words."""
@@ -75,7 +76,8 @@ def outcome_on(settings: KafkaSettings) -> Outcome:
     """The outcome that the topics hold for a reader of what is committed."""
     finals: list[bytes] = []
     batches: dict[StreamKey, list[Batch]] = {}
-    dead_letters = 0
+    dead_letters = after = 0
+    over: set[str] = set()
     with Subscriber(settings, ["cascade", "episode", "deadletter"]) as reader:
         for message in reader.up_to_now(60):
             if message.topic == "deadletter":
@@ -86,6 +88,9 @@ def outcome_on(settings: KafkaSettings) -> Outcome:
                 batches.setdefault(item.stream, []).append(item)
             elif isinstance(item, Cascade) and item.revision == FINAL:
                 finals.append(message.value or b"")
+                over.add(item.id)
+            elif isinstance(item, Cascade):
+                after += item.id in over
     states = {
         StreamKey(*msgspec.json.decode(key.split("/", 3)[3])): state
         for key, (_, state) in read_snapshots(settings, "detect/").items()
@@ -93,7 +98,7 @@ def outcome_on(settings: KafkaSettings) -> Outcome:
     _, data = read_snapshots(settings, KEY).get(KEY, (0, b""))
     state = _comparable(msgspec.msgpack.decode(data)[1]) if data else b""
     rows = {stream: _bytes_of(made) for stream, made in batches.items()}
-    return Outcome(sorted(finals), rows, states, state, dead_letters)
+    return Outcome(sorted(finals), rows, states, state, dead_letters, after)
 
 
 def input_on(settings: KafkaSettings) -> list[Item]:
