@@ -12,6 +12,7 @@ import msgspec
 
 from stream.batch import StreamKey
 from stream.cascade import FINAL, Cascade
+from stream.errors import BrokerError
 from stream.kafka_settings import KafkaSettings, require_topics
 from stream.messages import Encoded, Item
 from stream.offset_gaps import PartitionId
@@ -20,7 +21,7 @@ from stream.outlets import Places
 from stream.state_topic import chunk_count, encode_snapshot, read_snapshots
 from stream.step import Step
 from stream.subscriber import Subscriber
-from stream.transactions import Placed, TransactionLostError, Transactions
+from stream.transactions import COMMIT_DEADLINE_S, Placed, TransactionLostError, Transactions
 
 SNAPSHOT_INTERVAL_S = 1.0
 """Least time between two snapshots that no final cascade asks for."""
@@ -133,11 +134,21 @@ class WholeState:
             # The step takes it for said; what it finds on the topic when it begins again is the truth.
             raise TransactionLostError(failure.message, failure.next_step)
 
+    def _deliver_what_went_at_once(self) -> None:
+        """No revision may follow the final one, and the two go by different ways."""
+        try:
+            self._outbox.flush(COMMIT_DEADLINE_S)
+        except BrokerError as err:
+            raise TransactionLostError(err.message, err.next_step) from err
+        self._go_back_if_lost()
+
     def _commit(self) -> None:
         reached = self._reached
         if not reached or (not self._messages and reached.items() <= self._positions.items()):
             return
         begun_s = self._monotonic_s()
+        if self._messages:
+            self._deliver_what_went_at_once()
         self._number += 1
         positions = {**self.published_up_to, **self._outbox.delivered_up_to, **reached}
         places = [(partition.topic, partition.partition, offset) for partition, offset in sorted(positions.items())]
