@@ -118,18 +118,33 @@ class Runner:
                 keeper = RosterKeeper(self._settings, step, self._source_deadline_s)
             return self._make(step, outlet, "correlate", ("episode", *FACTS), keeper=keeper)
 
-        with Election(self._settings, "correlate", instance=self._instance, deadline_s=self._deadline_s) as election:
-            told = False
-            while not self.stop.is_set():
-                if not election.wait(STANDBY_LOOK_S if told else FIRST_LOOK_S, self.stop):
-                    if not told and not self.stop.is_set():
-                        self._say("correlate: stands by; another one is active")
-                        told = True
-                    continue
-                self._run("correlate", build, until_caught_up, election.active)
-                told = False
-                if until_caught_up:
+        while not self.stop.is_set():
+            try:
+                with Election(
+                    self._settings, "correlate", instance=self._instance, deadline_s=self._deadline_s
+                ) as election:
+                    self._worked = True
+                    self._stand(election, build, until_caught_up)
                     return
+            except UnreachableError as err:
+                if not self._worked or until_caught_up:
+                    raise
+                self._say(f"correlate: {err.message}: tries again")
+            self.stop.wait(random.uniform(0, LONGEST_PAUSE_S))
+
+    def _stand(self, election: Election, build: Callable[[], Worker], until_caught_up: bool) -> None:
+        """Works whenever this candidate is the active one."""
+        told = False
+        while not self.stop.is_set():
+            if not election.wait(STANDBY_LOOK_S if told else FIRST_LOOK_S, self.stop):
+                if not told and not self.stop.is_set():
+                    self._say("correlate: stands by; another one is active")
+                    told = True
+                continue
+            self._run("correlate", build, until_caught_up, election.active)
+            told = False
+            if until_caught_up:
+                return
 
     def _make(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
@@ -14,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Self
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream.errors import BrokerError, UnreachableError
+from stream.group_members import member_of
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import (
     CONNECT_DEADLINE_S,
@@ -133,7 +135,9 @@ class Subscriber:
         config = consumer_config(settings, view.broker, group)
         self._instance = instance
         if instance:
-            config["group.instance.id"] = instance
+            # By it a group tells this process from another one of the same name.
+            config |= {"group.instance.id": instance, "client.id": f"{config['client.id']}-{uuid.uuid4().hex}"}
+        self._client_id = config["client.id"]
         self._group = config["group.id"] if group is not None else None
         self._cooperative = "cooperative" in config["partition.assignment.strategy"]
         try:
@@ -322,12 +326,18 @@ class Subscriber:
         _log.info("%s: %s", place, error_text(error))
 
     def _refuse_if_replaced(self, fatal: str) -> None:
-        """Raises BrokerError if the fatal error is that another process is the static member that this one was."""
-        if self._instance and _FENCED in fatal:
-            raise BrokerError(
-                f"another process has taken over the instance {self._instance!r}",
-                "give every process an --instance of its own, or none",
-            )
+        """Raises BrokerError if the fatal error is that another process is the static member that this one was.
+
+        A broker that was silent for long may answer so to a member that only asked twice: UnreachableError.
+        """
+        if not self._instance or _FENCED not in fatal:
+            return
+        if self._group and member_of(self._settings, self._group, self._instance) in ("", self._client_id):
+            raise UnreachableError("the membership in the group ended while Kafka did not answer")
+        raise BrokerError(
+            f"another process has taken over the instance {self._instance!r}",
+            "give every process an --instance of its own, or none",
+        )
 
     def _not_read(self, marks: Watermarks, deadline_s: float) -> UnreachableError:
         return UnreachableError(

@@ -8,12 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stream.cascade import FINAL, Cascade
-from stream.errors import PausetraceError
 from stream.kafka_settings import KafkaSettings
 from stream.messages import Item, decode, encode
 from stream.outbox import Outbox
@@ -161,10 +160,8 @@ def _await_state(settings: KafkaSettings, expected: Outcome) -> None:
     """The last snapshots follow the last final cascade within a second or two; what differs then is told later."""
     end_s = time.monotonic() + STATE_DEADLINE_S
     while time.monotonic() < end_s:
-        # Who reads a state while it is written may find parts of two of them.
-        with suppress(PausetraceError):
-            if not outcome_on(settings).differences(expected):
-                return
+        if not outcome_on(settings).differences(expected):
+            return
         time.sleep(2)
 
 

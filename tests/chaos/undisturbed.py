@@ -5,6 +5,7 @@ In: items, or the topics of a run. Out: final cascades, episode rows and the ste
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from analytics.detect import Detect
 from stream import snapshot
 from stream.batch import Batch, StreamKey
 from stream.cascade import FINAL, Cascade
+from stream.errors import PausetraceError
 from stream.file_runner import run_steps
 from stream.kafka_settings import KafkaSettings
 from stream.messages import Item, decode, encode
@@ -23,6 +25,9 @@ from stream.state_topic import read_snapshots
 from stream.subscriber import Subscriber
 from stream.topics import FACTS, RAW
 from stream.whole_state import KEY
+
+STATE_READS = 20
+NOT_WHOLE = b"not whole"
 
 
 class Outcome(NamedTuple):
@@ -95,10 +100,20 @@ def outcome_on(settings: KafkaSettings) -> Outcome:
         StreamKey(*msgspec.json.decode(key.split("/", 3)[3])): state
         for key, (_, state) in read_snapshots(settings, "detect/").items()
     }
-    _, data = read_snapshots(settings, KEY).get(KEY, (0, b""))
-    state = _comparable(msgspec.msgpack.decode(data)[1]) if data else b""
+    data = _state_of_correlate(settings)
+    state = _comparable(msgspec.msgpack.decode(data)[1]) if data not in (b"", NOT_WHOLE) else data
     rows = {stream: _bytes_of(made) for stream, made in batches.items()}
     return Outcome(sorted(finals), rows, states, state, dead_letters, after)
+
+
+def _state_of_correlate(settings: KafkaSettings) -> bytes:
+    """Its last snapshot; who reads while one is written may find parts of two, and reads again."""
+    for _ in range(STATE_READS):
+        try:
+            return read_snapshots(settings, KEY).get(KEY, (0, b""))[1]
+        except PausetraceError:
+            time.sleep(0.5)
+    return NOT_WHOLE
 
 
 def input_on(settings: KafkaSettings) -> list[Item]:

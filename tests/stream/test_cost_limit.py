@@ -32,7 +32,7 @@ def test_cheap_work_is_done_whenever_it_comes() -> None:
     for _ in range(10):
         assert limit.allows()
         with limit.spending():
-            clock.now_s += 0.02
+            clock.now_s += 0.01
 
 
 def test_work_that_was_costly_once_is_done_again_later() -> None:
