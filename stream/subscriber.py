@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
@@ -15,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream.errors import BrokerError, UnreachableError
-from stream.group_members import member_of
+from stream.group_members import stays_member
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import (
     CONNECT_DEADLINE_S,
@@ -57,6 +56,7 @@ _HOPELESS = frozenset(
 )
 
 
+_SESSION_SLACK_S = 2.0
 _FENCED = "Static consumer fenced"
 """How librdkafka words FENCED_INSTANCE_ID, which it tells as a fatal error without that code."""
 
@@ -135,9 +135,8 @@ class Subscriber:
         config = consumer_config(settings, view.broker, group)
         self._instance = instance
         if instance:
-            # By it a group tells this process from another one of the same name.
-            config |= {"group.instance.id": instance, "client.id": f"{config['client.id']}-{uuid.uuid4().hex}"}
-        self._client_id = config["client.id"]
+            config["group.instance.id"] = instance
+        self._session_s = int(config["session.timeout.ms"]) / 1000
         self._group = config["group.id"] if group is not None else None
         self._cooperative = "cooperative" in config["partition.assignment.strategy"]
         try:
@@ -328,11 +327,11 @@ class Subscriber:
     def _refuse_if_replaced(self, fatal: str) -> None:
         """Raises BrokerError if the fatal error is that another process is the static member that this one was.
 
-        A broker that was silent for long may answer so to a member that only asked twice: UnreachableError.
+        A broker that was silent for long may say so to one that only asked twice: UnreachableError.
         """
-        if not self._instance or _FENCED not in fatal:
+        if not self._instance or self._group is None or _FENCED not in fatal:
             return
-        if self._group and member_of(self._settings, self._group, self._instance) in ("", self._client_id):
+        if not stays_member(self._settings, self._group, self._instance, self._session_s + _SESSION_SLACK_S):
             raise UnreachableError("the membership in the group ended while Kafka did not answer")
         raise BrokerError(
             f"another process has taken over the instance {self._instance!r}",
