@@ -244,9 +244,9 @@ class Correlate:
 
     def _take_rows(self, fabric: Fabric, state: Stream, batch: Batch) -> None:
         self.counters["unknown_kinds"] += batch.skipped
-        events, row_seq = batch.events, batch.row_seqs()
+        events = batch.events
         if batch.seq < state.next_seq:
-            fresh = row_seq >= state.next_seq
+            fresh = batch.row_seqs() >= state.next_seq
             self.counters["duplicate_rows"] += int(len(fresh) - fresh.sum())
             events = picked(events, fresh)
         elif batch.seq > state.next_seq:
@@ -339,7 +339,7 @@ class Correlate:
         until_ns: int,
         publish: Callable[[Closed], None],
     ) -> None:
-        """Feeds rows before until_ns to an engine, with the facts and windows that come to hold between them.
+        """Feeds rows, all from before until_ns, to an engine, with the facts and windows that come to hold between them.
 
         Here names are resolved, by the facts that hold at the time of each row (docs/decisions/0005).
         """
@@ -352,11 +352,12 @@ class Correlate:
                     engine.add_fact(fact, from_ns)
             facts = [(from_ns, fact) for from_ns, fact in facts if from_ns >= stop_ns]
             horizon_ns = fabric.announced.horizon_ns(stop_ns - 1)
-            due = events["time_ns"] < stop_ns
-            engine.add_rows(
-                picked(events, due), engine.places(fabric.asked, numbers[due]), fabric.announced, horizon_ns
-            )
-            events, numbers = picked(events, ~due), numbers[~due]
+            now, now_numbers = events, numbers
+            if stop_ns < until_ns:
+                due = events["time_ns"] < stop_ns
+                now, now_numbers = picked(events, due), numbers[due]
+                events, numbers = picked(events, ~due), numbers[~due]
+            engine.add_rows(now, engine.places(fabric.asked, now_numbers), fabric.announced, horizon_ns)
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns
             engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
 

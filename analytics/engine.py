@@ -6,6 +6,7 @@ Everything here is a function of rows and facts in event time; how they were bat
 from __future__ import annotations
 
 import copy
+import functools
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
 from analytics.membership import find, living
 from analytics.noted import Noted
+from analytics.order import in_order
 from analytics.renames import carry_names
 from analytics.rows import pause_rows, window_rows
 from analytics.topology import PRIORITIES, Topology
@@ -123,10 +125,8 @@ class Engine:
         ]
         self.noted.take(events, ports, self.topology)
         self._count_unresolved(self._unresolved_names(events, ports))
-        rows = np.concatenate([rows for rows, _ in made])
-        flows = np.concatenate([flows for _, flows in made])
-        self._rows = np.concatenate((self._rows, rows))
-        self._row_flows = np.concatenate((self._row_flows, flows))
+        self._rows = np.concatenate((self._rows, *(rows for rows, _ in made)))
+        self._row_flows = np.concatenate((self._row_flows, *(flows for _, flows in made)))
 
     def advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         """Takes all rows before `until_ns` into account; `on_closed` sees each cascade `keep_ns` after its end.
@@ -137,13 +137,11 @@ class Engine:
         self._grow()
         if len(self._rows):
             due = self._rows[:, layout.ROW_TIME] < until_ns
-            rows, flows = self._rows[due], self._row_flows[due]
+            order = in_order(self._rows, self._row_flows, self.topology.port_rank, np.flatnonzero(due))
+            rows, flows = self._rows[order], self._row_flows[order]
             self._rows, self._row_flows = self._rows[~due], self._row_flows[~due]
-            order = self._order(rows, flows)
-            rows, flows = rows[order], flows[order]
-            rows[:, layout.ROW_ID] = np.where(
-                rows[:, layout.ROW_TYPE] == layout.FLOW, np.arange(len(rows)), rows[:, layout.ROW_ID]
-            )
+            of_flows = np.flatnonzero(rows[:, layout.ROW_TYPE] == layout.FLOW)
+            rows[of_flows, layout.ROW_ID] = of_flows
             self._run(rows, flows, until_ns, keep_ns, on_closed)
         if until_ns > self.next_expiry_ns:
             self._take_expired(until_ns, keep_ns, on_closed)
@@ -280,18 +278,20 @@ class Engine:
         if not self.flows or not len(events):
             return destinations
         oldest_ns = int(times.min())
+        # Of many flows, few have a destination of their own.
+        place = functools.cache(self.topology.place_device)
         found, index = np.unique(events["flow"], return_inverse=True)
         constant = np.zeros(len(found), np.int64)
         for number, flow in enumerate(found.tolist()):
             versions = self.flows.get(flow, ())
             if len(versions) == 1 and versions[0][0] <= oldest_ns:
-                constant[number] = self.topology.place_device(versions[0][1].dst_device) + 1
+                constant[number] = place(versions[0][1].dst_device) + 1
             elif versions:
                 constant[number] = -1
         destinations = constant[index]
         for row in np.flatnonzero(destinations < 0).tolist():
             known = self.flow_at(int(events["flow"][row]), int(times[row]))
-            destinations[row] = self.topology.place_device(known.dst_device) + 1 if known is not None else 0
+            destinations[row] = place(known.dst_device) + 1 if known is not None else 0
         return destinations
 
     def _unresolved_names(self, events: Events, ports: Ints) -> set[tuple[str, str]]:
@@ -307,31 +307,6 @@ class Engine:
             conflicting = self.topology.names.resolve(*name).standing == Standing.CONFLICTING
             self.counters["names_conflicting" if conflicting else "names_unknown"] += 1
         self._counted |= names
-
-    def _order(self, rows: Ints, flows: npt.NDArray[np.uint64]) -> Ints:
-        """The order of event time; ties by type, then by names and contents, never by arrival."""
-        order = np.argsort(rows[:, layout.ROW_TIME], kind="stable")
-        times = rows[order, layout.ROW_TIME]
-        # A sort by each column takes several times as long as by time alone, and most rows are told apart before.
-        at = _tied(times)
-        rest = order[at]
-        queue = rows[rest, layout.ROW_QUEUE]
-        rank = self.topology.port_rank[queue // PRIORITIES] * PRIORITIES + queue % PRIORITIES
-        instant = np.cumsum(np.diff(times, prepend=times[:1]) > 0)[at]
-        # Below 2^63: of 2^32 rows and 2^28 queues.
-        place = (instant * 8 + rows[rest, layout.ROW_TYPE]) * len(self.queues) + rank
-        sorting = np.argsort(place, kind="stable")
-        rest, place = rest[sorting], place[sorting]
-        order[at] = rest
-        still = _tied(place)
-        rest = rest[still]
-        order[at[still]] = rest[
-            np.lexsort(
-                (flows[rest], rows[rest, layout.ROW_AMOUNT], rows[rest, layout.ROW_ORDER],
-                 rows[rest, layout.ROW_START], place[still])
-            )
-        ]  # fmt: skip
-        return order
 
     def _run(
         self,
@@ -431,15 +406,6 @@ class Engine:
         # A stream may go down, by its clock, before its last pause began.
         end_ns = max(start_ns, end_ns)
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
-
-
-def _tied(values: Ints) -> Ints:
-    """Where a value of a sorted array is not the only one of its size."""
-    tied = np.zeros(len(values), np.bool_)
-    same = values[1:] == values[:-1]
-    tied[1:] |= same
-    tied[:-1] |= same
-    return np.flatnonzero(tied)
 
 
 # There may be 100,000 flows: messages.encode, which checks what it makes, would take seconds.

@@ -5,7 +5,9 @@ A pure function of the engine's state at the moment of closing.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -279,11 +281,12 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
             counted[flow] = max(counted.get(flow, 0), amount)
     estimated = not counted
     if estimated:
-        counted = {
-            number: max(known.size_bytes, 0)
-            for number in engine.flows
-            if (known := engine.flow_at(number, closed.end_ns)) and _passes(engine, known, root)
-        }
+        if (passes := _passes(engine, root)) is not None:
+            counted = {
+                number: max(known.size_bytes, 0)
+                for number in engine.flows
+                if (known := engine.flow_at(number, closed.end_ns)) and passes(known)
+            }
     total = sum(counted.values())
     found = []
     for number, amount in counted.items():
@@ -302,15 +305,18 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
     return tuple(sorted(found, key=lambda flow: (-flow.bytes, flow.flow)))
 
 
-def _passes(engine: Engine, flow: Flow, root: int) -> bool:
-    """Whether the flow's known path leaves by the root egress, or ends at the root host."""
+def _passes(engine: Engine, root: int) -> Callable[[Flow], bool] | None:
+    """Tells of a flow whether its known path leaves by the root egress, or ends at the root host; None: none does."""
     names = engine.topology.names
     if root & 3 == layout.ROOT_HOST:
-        return names.device(flow.dst_device) == engine.topology.devices[root >> 2]
+        host = engine.topology.devices[root >> 2]
+        # All flows are asked for, of which many have the same end.
+        device = functools.cache(names.device)
+        return lambda flow: device(flow.dst_device) == host
     if root & 3 != layout.ROOT_EGRESS:
-        return False
+        return None
     place = engine.topology.queue_name(root >> 2)[:2]
-    return any(names.resolve(hop.device, hop.out_port)[:2] == place for hop in flow.path)
+    return lambda flow: any(names.resolve(hop.device, hop.out_port)[:2] == place for hop in flow.path)
 
 
 def _causes(closed: Closed) -> dict[int, list[int]]:

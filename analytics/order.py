@@ -1,0 +1,71 @@
+"""The order in which the kernel takes rows: by time, and at one instant by type, place and contents, never by arrival.
+
+In: rows (columns ROW_* of analytics.layout), the flow of each, the rank of each port. Out: the rows' numbers in order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from analytics.compiled import inlined, kernel
+from analytics.layout import ROW_AMOUNT, ROW_ORDER, ROW_QUEUE, ROW_START, ROW_TIME, ROW_TYPE
+from analytics.topology import PRIORITIES
+
+Ints = npt.NDArray[np.int64]
+Flows = npt.NDArray[np.uint64]
+
+
+def in_order(rows: Ints, flows: Flows, port_rank: Ints, chosen: Ints) -> Ints:
+    """The chosen row numbers in the order of event time, ties by type, names (`port_rank`), start, order, amount, flow."""
+    order = chosen[np.argsort(rows[chosen, ROW_TIME], kind="stable")]
+    # Of rows polled together some few have one time: to sort all rows by each column takes several times as long.
+    _sort_ties(rows, flows, port_rank, order, np.empty_like(order))
+    return order
+
+
+@kernel
+def _sort_ties(rows: Ints, flows: Flows, port_rank: Ints, order: Ints, spare: Ints) -> None:
+    """Sorts each run of `order` of one time by merging; `spare` is as long as `order`."""
+    begin = 0
+    while begin < len(order):
+        end = begin + 1
+        while end < len(order) and rows[order[end], ROW_TIME] == rows[order[begin], ROW_TIME]:
+            end += 1
+        width = 1
+        while width < end - begin:
+            for low in range(begin, end, 2 * width):
+                middle, high = min(low + width, end), min(low + 2 * width, end)
+                left, right = low, middle
+                for place in range(low, high):
+                    if left < middle and (
+                        right >= high or not _comes_first(rows, flows, port_rank, order[right], order[left])
+                    ):
+                        spare[place] = order[left]
+                        left += 1
+                    else:
+                        spare[place] = order[right]
+                        right += 1
+            for place in range(begin, end):
+                order[place] = spare[place]
+            width *= 2
+        begin = end
+
+
+@inlined
+def _comes_first(rows: Ints, flows: Flows, port_rank: Ints, one: int, other: int) -> bool:
+    """Whether a row comes before another of the same time."""
+    if rows[one, ROW_TYPE] != rows[other, ROW_TYPE]:
+        return rows[one, ROW_TYPE] < rows[other, ROW_TYPE]
+    if rows[one, ROW_QUEUE] != rows[other, ROW_QUEUE]:
+        rank, other_rank = (
+            port_rank[rows[one, ROW_QUEUE] // PRIORITIES],
+            port_rank[rows[other, ROW_QUEUE] // PRIORITIES],
+        )
+        if rank != other_rank:
+            return rank < other_rank
+        return rows[one, ROW_QUEUE] < rows[other, ROW_QUEUE]
+    for column in (ROW_START, ROW_ORDER, ROW_AMOUNT):
+        if rows[one, column] != rows[other, column]:
+            return rows[one, column] < rows[other, column]
+    return flows[one] < flows[other]

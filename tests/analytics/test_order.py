@@ -1,0 +1,29 @@
+"""The order of rows is that of NumPy's lexsort over all columns that count, however many rows are of one time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analytics import layout
+from analytics.order import in_order
+from analytics.topology import PRIORITIES
+
+PORTS = 5
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_come_in_the_order_of_a_sort_by_every_column(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count, kinds = int(rng.integers(0, 400)), int(rng.integers(1, 4))
+    rows = rng.integers(-1, kinds, (count, layout.ROW_COLUMNS))
+    rows[:, layout.ROW_TYPE] = rng.integers(0, 5, count)
+    rows[:, layout.ROW_QUEUE] = rng.integers(0, PORTS * PRIORITIES, count)
+    flows = rng.integers(0, kinds, count).astype(np.uint64) << np.uint64(62)
+    port_rank = rng.permutation(PORTS)
+    chosen = np.flatnonzero(rng.random(count) < 0.8)
+    rank = port_rank[rows[:, layout.ROW_QUEUE] // PRIORITIES] * PRIORITIES + rows[:, layout.ROW_QUEUE] % PRIORITIES
+    columns = [rows[:, layout.ROW_AMOUNT], rows[:, layout.ROW_ORDER], rows[:, layout.ROW_START], rank,
+               rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]]  # fmt: skip
+    expected = chosen[np.lexsort([column[chosen] for column in (flows, *columns)])]
+    assert in_order(rows, flows, port_rank, chosen).tolist() == expected.tolist()
