@@ -254,8 +254,9 @@ class Correlate:
             time_ns = int(events["time_ns"][0]) if len(events) else max(state.mark_ns, 0)
             device = fabric.engine.topology.place_device(batch.stream.device)
             fabric.engine.noted.losses.append((time_ns, device, batch.seq - state.next_seq))
-        late = events["time_ns"] < max(state.mark_ns, fabric.settled_ns)
-        if late.any():
+        due_ns = max(state.mark_ns, fabric.settled_ns)
+        if int(events["time_ns"].min(initial=due_ns)) < due_ns:
+            late = events["time_ns"] < due_ns
             self.counters["late_rows"] += int(late.sum())
             events = picked(events, ~late)
         if state.gaps:
@@ -339,7 +340,7 @@ class Correlate:
         until_ns: int,
         publish: Callable[[Closed], None],
     ) -> None:
-        """Feeds rows, all from before until_ns, to an engine, with the facts and windows that come to hold between them.
+        """Feeds rows, all from before until_ns, to an engine, with the facts and windows that come to hold meanwhile.
 
         Here names are resolved, by the facts that hold at the time of each row (docs/decisions/0005).
         """

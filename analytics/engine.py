@@ -271,16 +271,14 @@ class Engine:
         self._row_flows = np.concatenate((self._row_flows, np.zeros(len(ends), np.uint64)))
         self.noted.carry(topology)
 
-    def _destinations(self, events: Events) -> Ints:
+    def _destinations(self, flows: npt.NDArray[np.uint64], times_ns: Ints) -> Ints:
         """Index of each flow's destination device + 1, 0 where the flow is not known at the row's time."""
-        times = events["time_ns"].copy()
-        destinations = np.zeros(len(events), np.int64)
-        if not self.flows or not len(events):
-            return destinations
-        oldest_ns = int(times.min())
+        if not self.flows or not len(flows):
+            return np.zeros(len(flows), np.int64)
+        oldest_ns = int(times_ns.min())
         # Of many flows, few have a destination of their own.
         place = functools.cache(self.topology.place_device)
-        found, index = np.unique(events["flow"], return_inverse=True)
+        found, index = np.unique(flows, return_inverse=True)
         constant = np.zeros(len(found), np.int64)
         for number, flow in enumerate(found.tolist()):
             versions = self.flows.get(flow, ())
@@ -288,9 +286,9 @@ class Engine:
                 constant[number] = place(versions[0][1].dst_device) + 1
             elif versions:
                 constant[number] = -1
-        destinations = constant[index]
+        destinations: Ints = constant[index]
         for row in np.flatnonzero(destinations < 0).tolist():
-            known = self.flow_at(int(events["flow"][row]), int(times[row]))
+            known = self.flow_at(int(flows[row]), int(times_ns[row]))
             destinations[row] = place(known.dst_device) + 1 if known is not None else 0
         return destinations
 

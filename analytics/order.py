@@ -17,7 +17,7 @@ Flows = npt.NDArray[np.uint64]
 
 
 def in_order(rows: Ints, flows: Flows, port_rank: Ints, chosen: Ints) -> Ints:
-    """The chosen row numbers in the order of event time, ties by type, names (`port_rank`), start, order, amount, flow."""
+    """The chosen rows in the order of event time; ties by type, names (`port_rank`), start, order, amount, flow."""
     order = chosen[np.argsort(rows[chosen, ROW_TIME], kind="stable")]
     # Of rows polled together some few have one time: to sort all rows by each column takes several times as long.
     _sort_ties(rows, flows, port_rank, order, np.empty_like(order))

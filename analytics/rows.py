@@ -14,12 +14,31 @@ import numpy.typing as npt
 
 from analytics import layout
 from analytics.announced import Announced
+from analytics.compiled import kernel
 from analytics.topology import PRIORITIES, Topology
 from stream import kinds
-from stream.record import Events, picked
+from stream.record import (
+    FLOW,
+    KIND_BIT,
+    PRIORITY_BIT,
+    SIDE_BIT,
+    SMALL,
+    SPAN,
+    TIME,
+    VALUE,
+    Events,
+    Words,
+    picked,
+    words,
+)
 
 Ints = npt.NDArray[np.int64]
-Rows = tuple[Ints, npt.NDArray[np.uint64]]
+Flows = npt.NDArray[np.uint64]
+Rows = tuple[Ints, Flows]
+
+_QUEUE_DEPTH, _PORT_BYTES, _FLOW_BYTES, _ECN_MARKED, _RX, _NO_PRIORITY = (
+    kinds.QUEUE_DEPTH, kinds.PORT_BYTES, kinds.FLOW_BYTES, kinds.ECN_MARKED, kinds.SIDE_RX, kinds.NO_PRIORITY,
+)  # fmt: skip
 
 
 def pause_rows(events: Events, ports: Ints, topology: Topology, announced: Announced, counters: Counter[str]) -> Rows:
@@ -55,37 +74,67 @@ def pause_rows(events: Events, ports: Ints, topology: Topology, announced: Annou
     return rows, events["flow"].copy()
 
 
+def without_effect(events: Events) -> npt.NDArray[np.bool_]:
+    """Rows that change nothing but the names known and the newest time: bytes that came in."""
+    kind = events["kind"]
+    return ((kind == kinds.PORT_BYTES) | (kind == kinds.FLOW_BYTES)) & (events["side"] == kinds.SIDE_RX)
+
+
 def window_rows(
     events: Events,
     ports: Ints,
     horizon_ns: int,
     cursor_ns: int,
-    destinations: Callable[[Events], Ints],
+    destinations: Callable[[Flows, Ints], Ints],
     counters: Counter[str],
 ) -> Rows:
     """Depths, bytes, marks and flows of egress queues over windows."""
-    kind = events["kind"]
-    depth, port_bytes = kind == kinds.QUEUE_DEPTH, kind == kinds.PORT_BYTES
-    flow, ecn = kind == kinds.FLOW_BYTES, kind == kinds.ECN_MARKED
-    used = (depth | port_bytes | flow | ecn) & (events["value"] > 0) & (events["side"] != kinds.SIDE_RX)
-    events, ports = picked(events, used), ports[used]
-    depth, port_bytes, flow, ecn = depth[used], port_bytes[used], flow[used], ecn[used]
-    rows = np.zeros((len(events), layout.ROW_COLUMNS), np.int64)
-    start_ns = events["time_ns"] - events["span_ns"]
-    early = depth & (events["span_ns"] <= horizon_ns)
-    counters["windows_longer_than_announced"] += int((depth & ~early).sum())
-    # A window that began before windows as long as it were announced takes effect late.
-    rows[:, layout.ROW_TIME] = np.where(early, np.maximum(start_ns, cursor_ns), events["time_ns"])
-    rows[:, layout.ROW_START], rows[:, layout.ROW_END] = start_ns, events["time_ns"]
-    rows[:, layout.ROW_TYPE] = np.select([depth, flow], [layout.DEPTH, layout.FLOW], layout.BYTES)
-    priority = np.where(events["priority"] == kinds.NO_PRIORITY, 0, events["priority"])
-    rows[:, layout.ROW_QUEUE] = ports * PRIORITIES + priority
-    rows[:, layout.ROW_AMOUNT] = np.where(ecn, 0, events["value"])
-    rows[flow, layout.ROW_ORDER] = destinations(picked(events, flow))
-    rows[:, layout.ROW_ID] = np.select(
-        [depth, port_bytes, ecn], [layout.REPORTS_DEPTH, layout.REPORTS_BYTES, layout.REPORTS_ECN], 0
-    )
-    return rows, events["flow"].copy()
+    rows, flows = np.empty((len(events), layout.ROW_COLUMNS), np.int64), np.empty(len(events), np.int64)
+    count, longer = _windows(words(events), ports, horizon_ns, cursor_ns, rows, flows)
+    counters["windows_longer_than_announced"] += longer
+    rows, known_flows = rows[:count], flows[:count].view(np.uint64)
+    of_flows = np.flatnonzero(rows[:, layout.ROW_TYPE] == layout.FLOW)
+    rows[of_flows, layout.ROW_ORDER] = destinations(known_flows[of_flows], rows[of_flows, layout.ROW_END])
+    return rows, known_flows
+
+
+@kernel
+def _windows(events: Words, ports: Ints, horizon_ns: int, cursor_ns: int, rows: Ints, flows: Ints) -> tuple[int, int]:
+    """Fills `rows` and `flows`; returns how many windows there are, and how many are longer than was announced."""
+    count = longer = 0
+    for i in range(len(events)):
+        small = events[i, SMALL]
+        kind = small >> KIND_BIT & 0xFF
+        if kind == _QUEUE_DEPTH:
+            row_type, reports = layout.DEPTH, layout.REPORTS_DEPTH
+        elif kind == _PORT_BYTES:
+            row_type, reports = layout.BYTES, layout.REPORTS_BYTES
+        elif kind == _ECN_MARKED:
+            row_type, reports = layout.BYTES, layout.REPORTS_ECN
+        elif kind == _FLOW_BYTES:
+            row_type, reports = layout.FLOW, 0
+        else:
+            continue
+        value = events[i, VALUE]
+        if value <= 0 or small >> SIDE_BIT & 0xFF == _RX:
+            continue
+        end_ns, span_ns, priority = events[i, TIME], events[i, SPAN], small >> PRIORITY_BIT & 0xFF
+        time_ns = end_ns
+        if kind == _QUEUE_DEPTH:
+            # A window that began before windows as long as it were announced takes effect late.
+            if span_ns <= horizon_ns:
+                time_ns = max(end_ns - span_ns, cursor_ns)
+            else:
+                longer += 1
+        rows[count, layout.ROW_TIME] = time_ns
+        rows[count, layout.ROW_TYPE] = row_type
+        rows[count, layout.ROW_QUEUE] = ports[i] * PRIORITIES + (0 if priority == _NO_PRIORITY else priority)
+        rows[count, layout.ROW_START], rows[count, layout.ROW_END] = end_ns - span_ns, end_ns
+        rows[count, layout.ROW_AMOUNT] = 0 if kind == _ECN_MARKED else value
+        rows[count, layout.ROW_ORDER], rows[count, layout.ROW_ID] = 0, reports
+        flows[count] = events[i, FLOW]
+        count += 1
+    return count, longer
 
 
 def _told_by_receiver(told: Ints, start_ns: Ints, topology: Topology, announced: Announced) -> npt.NDArray[np.bool_]:

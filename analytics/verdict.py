@@ -280,13 +280,12 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
             # Of a flow to a stopped host, bytes are counted at its source and at the host's link: the larger fed it.
             counted[flow] = max(counted.get(flow, 0), amount)
     estimated = not counted
-    if estimated:
-        if (passes := _passes(engine, root)) is not None:
-            counted = {
-                number: max(known.size_bytes, 0)
-                for number in engine.flows
-                if (known := engine.flow_at(number, closed.end_ns)) and passes(known)
-            }
+    if estimated and (passes := _passes(engine, root)) is not None:
+        counted = {
+            number: max(known.size_bytes, 0)
+            for number in engine.flows
+            if (known := engine.flow_at(number, closed.end_ns)) and passes(known)
+        }
     total = sum(counted.values())
     found = []
     for number, amount in counted.items():

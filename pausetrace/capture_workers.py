@@ -5,29 +5,38 @@ In: a capture's partitions. Out: `Detected` blocks in the order of Kafka's time,
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
+import os
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import NamedTuple
 
 import numpy as np
 
 from analytics.detect import Detect
+from analytics.rows import without_effect
 from stream.batch import Batch, StreamKey
 from stream.capture_blocks import blocks
 from stream.capture_reader import CaptureFolder
 from stream.capture_select import RowFilter
 from stream.capture_streams import CapturedStreams, Context
-from stream.errors import CaptureError, PausetraceError
+from stream.errors import EXIT_FAILURE, CaptureError, PausetraceError
 from stream.messages import Item
 from stream.offset_gaps import PartitionId
-from stream.record import EVENT, joined
+from stream.record import EVENT, Events, joined, picked
 
 _END_S = 5.0
+_AHEAD = 1
+"""Blocks that a worker has made beside the one that it sends and the one that it makes."""
+_PIPE_BYTES = 1 << 20
+"""What Linux lets anybody have; with its usual 64 KiB, the two ends would wait for each other at each of them."""
 
 
 class Detected(NamedTuple):
@@ -70,6 +79,7 @@ def detect_in_processes(
     try:
         for share in shares:
             ours, theirs = spawn.Pipe(duplex=False)
+            fcntl.fcntl(ours.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
             own = CapturedStreams({key: span for key, span in streams.spans.items() if key[0] in share})
             job = _Job(folder.path, tuple(share), own, context, wanted)
             process = spawn.Process(target=_work, args=(job, theirs), daemon=True, name="detect")
@@ -130,29 +140,46 @@ class _Failure(NamedTuple):
 
 def _work(job: _Job, pipe: Connection) -> None:
     """What a worker's process does."""
+    outgoing: Queue[Detected | _Failure | None] = Queue(_AHEAD)
+    sender = Thread(target=_send_all, args=(pipe, outgoing), name="sender")
+    sender.start()
     try:
         found = detect_blocks(
             Detect(), CaptureFolder(job.path), sorted(job.partitions), job.streams, job.context, job.wanted
         )
         for block in found:
-            _send(pipe, block)
-        pipe.send(None)
+            outgoing.put(block)
+        outgoing.put(None)
     except PausetraceError as err:
-        pipe.send(_Failure(err.message, err.next_step))
-    except BrokenPipeError:
-        return
+        outgoing.put(_Failure(err.message, err.next_step))
+    except BaseException:
+        os._exit(EXIT_FAILURE) if not sender.is_alive() else outgoing.put(None)
+        raise
+    sender.join()
+
+
+def _send_all(pipe: Connection, outgoing: Queue[Detected | _Failure | None]) -> None:
+    """Sends what the worker makes while it makes more."""
+    try:
+        while isinstance(block := outgoing.get(), Detected):
+            _send(pipe, block)
+        pipe.send(block)
+    except OSError:
+        # Nobody reads any more: what else this process could make is of no use.
+        os._exit(EXIT_FAILURE)
 
 
 def _send(pipe: Connection, block: Detected) -> None:
     """A block as names and one run of rows, which is much quicker than batch by batch."""
     names = [
-        (tuple(batch.stream), batch.seq, batch.mark_ns, batch.ports, len(batch.events), batch.lost)
+        (tuple(batch.stream), batch.seq, batch.mark_ns, batch.ports, len(batch.events), batch.lost, batch.skipped)
         for batch in block.episodes
     ]
     pipe.send((block.until_ms, block.messages, block.at_the_end, names))
     if names:
-        rows = joined([batch.events for batch in block.episodes])
-        pipe.send_bytes(rows.view(np.uint8).data if len(rows) else b"")
+        rest = memoryview(joined([batch.events for batch in block.episodes]).view(np.uint8))
+        while len(rest):
+            rest = rest[os.write(pipe.fileno(), rest) :]
 
 
 def _received(process: SpawnProcess, pipe: Connection) -> Iterator[Detected]:
@@ -164,7 +191,7 @@ def _received(process: SpawnProcess, pipe: Connection) -> Iterator[Detected]:
             if isinstance(told, _Failure):
                 raise CaptureError(*told)
             until_ms, messages, at_the_end, names = told
-            rows = np.frombuffer(pipe.recv_bytes(), EVENT) if names else np.zeros(0, EVENT)
+            rows = _received_rows(pipe, sum(count for *_, count, _, _ in names))
         except (EOFError, OSError, pickle.UnpicklingError) as err:
             process.join(_END_S)
             raise PausetraceError(
@@ -172,12 +199,40 @@ def _received(process: SpawnProcess, pipe: Connection) -> Iterator[Detected]:
                 "see whether memory is short; try fewer --workers",
             ) from err
         episodes, begin = [], 0
-        for stream, seq, mark_ns, ports, count, lost in names:
+        for stream, seq, mark_ns, ports, count, lost, skipped in names:
             events = rows[begin : begin + count]
-            episodes.append(Batch(StreamKey(*stream), seq, mark_ns, ports, events, lost))
+            episodes.append(Batch(StreamKey(*stream), seq, mark_ns, ports, events, lost, skipped=skipped))
             begin += count
         yield Detected(until_ms, messages, episodes, at_the_end)
 
 
+def _received_rows(pipe: Connection, count: int) -> Events:
+    rows = np.empty(count, EVENT)
+    rest = memoryview(rows.view(np.uint8))
+    while len(rest):
+        received = os.readv(pipe.fileno(), [rest])
+        if not received:
+            raise EOFError
+        rest = rest[received:]
+    return rows
+
+
 def _episodes(items: Sequence[Item]) -> list[Batch]:
-    return [item for item in items if isinstance(item, Batch)]
+    return [_with_effect(item) for item in items if isinstance(item, Batch)]
+
+
+def _with_effect(batch: Batch) -> Batch:
+    """The batch without rows that make no difference to correlate, which it then need not be sent and sorted.
+
+    The newest row stays, since it says how far time has come, and so do all rows of a port that has no others, since
+    they name it. Which numbers the others have is asked only where rows come twice, which those of detect never do.
+    """
+    events = batch.events
+    keep = ~without_effect(events)
+    if keep.all():
+        return batch
+    keep[np.argmax(events["time_ns"])] = True
+    named = np.zeros(len(batch.ports), bool)
+    named[events["port"][keep]] = True
+    keep |= ~named[events["port"]]
+    return replace(batch, events=picked(events, keep), skipped=len(events) - int(keep.sum()))
