@@ -123,9 +123,7 @@ def kernel_s(load: Load) -> float:
     for device in topology.devices:
         announced.up(StreamKey("lab", "tap", "e1", "pfc", device), 0, 0)
     pauses, _ = pause_rows(events, ports, topology, announced, engine.counters)
-    windows, _ = window_rows(
-        events, ports, WINDOW_NS, layout.NEVER, lambda flows, times_ns: np.zeros(0), engine.counters
-    )
+    windows, _ = window_rows(events, ports, WINDOW_NS, layout.NEVER, lambda *_: np.zeros(0), engine.counters)
     rows = np.concatenate((pauses, windows))
     rows = rows[np.lexsort((rows[:, layout.ROW_QUEUE], rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]))]
     capacity, widest = layout.LEDGER_PAUSES, int(np.diff(topology.fan_start).max())

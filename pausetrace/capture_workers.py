@@ -177,7 +177,7 @@ def _send(pipe: Connection, block: Detected) -> None:
     ]
     pipe.send((block.until_ms, block.messages, block.at_the_end, names))
     if names:
-        rest = memoryview(joined([batch.events for batch in block.episodes]).view(np.uint8))
+        rest = joined([batch.events for batch in block.episodes]).view(np.uint8).data
         while len(rest):
             rest = rest[os.write(pipe.fileno(), rest) :]
 
@@ -208,7 +208,7 @@ def _received(process: SpawnProcess, pipe: Connection) -> Iterator[Detected]:
 
 def _received_rows(pipe: Connection, count: int) -> Events:
     rows = np.empty(count, EVENT)
-    rest = memoryview(rows.view(np.uint8))
+    rest = rows.view(np.uint8).data
     while len(rest):
         received = os.readv(pipe.fileno(), [rest])
         if not received:
