@@ -33,7 +33,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 READERS: dict[str, Callable[[str], int]] = {
     "analyze": lambda folder: main(["analyze", folder]),
-    "analyze with workers": lambda folder: main(["analyze", folder, "--workers", "2"]),
     "replay": lambda folder: main(["replay", folder, "--dry-run"]),
     "capture verify": lambda folder: main(["capture", "verify", folder]),
 }
@@ -68,6 +67,13 @@ def test_every_command_names_the_file(
     said = "".join(capsys.readouterr())
     assert f"{path} {wrong}" in said
     assert "Traceback" not in said
+
+
+def test_what_a_worker_finds_is_told_as_if_it_were_found_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = the_file(folder, "events")
+    flip(path)
+    assert main(["analyze", str(folder), "--workers", "2"]) == 1
+    assert f"{path} is damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

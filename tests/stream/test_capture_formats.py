@@ -22,8 +22,8 @@ VERSIONS = range(1, VERSION + 1)
 def put_in(version: int) -> list[Captured]:
     data = (CAPTURES / f"format-{version}.msgpack").read_bytes()
     return [
-        Captured(*fields[:6], tuple((name, value) for name, value in fields[6]), fields[7])
-        for fields in msgspec.msgpack.decode(data)
+        Captured._make((*rest, tuple((name, value) for name, value in headers), value))
+        for *rest, headers, value in msgspec.msgpack.decode(data)
     ]
 
 
