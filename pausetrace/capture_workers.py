@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -19,6 +19,7 @@ from threading import Thread
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from analytics.detect import Detect
 from analytics.rows import without_effect
