@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter, deque
 from random import Random
 
@@ -77,7 +76,7 @@ def as_two_sources(
         for key, wanted in ((stream, item.events["time_ns"] <= at_ns), (second, begun_ns >= from_ns)):
             if key == stream or item.mark_ns > from_ns:
                 events = item.events[wanted]
-                parts[key].append(dataclasses.replace(item, stream=key, seq=seqs[key], events=events))
+                parts[key].append(msgspec.structs.replace(item, stream=key, seq=seqs[key], events=events))
                 seqs[key] += len(events)
 
     def without(change: SourceUp | SourceDown) -> SourceUp | SourceDown:
@@ -127,7 +126,7 @@ def dead_sender() -> tuple[list[Item], StreamKey]:
     for item in items:
         if isinstance(item, Batch) and item.stream == dead:
             early = item.events[item.events["time_ns"] <= half_ns]
-            item = dataclasses.replace(item, events=early, mark_ns=half_ns)
+            item = msgspec.structs.replace(item, events=early, mark_ns=half_ns)
         kept.append(item)
     seqs = Counter(TOPIC_OF_FACT[type(fact)] for fact in story.facts())
     topics: tuple[FactTopic, ...] = ("device", "link", "flow")
