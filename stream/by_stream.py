@@ -6,7 +6,7 @@ In: outputs and dead letters of a turn. Out: one transaction of them, the state 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -24,6 +24,11 @@ from stream.topics import full_name
 from stream.transactions import Placed, Transactions
 
 _PREFIX = "detect/"
+COMMIT_COST_RATIO = 8.0
+"""While the worker is behind, commits take at most a ninth of the time."""
+MOST_BETWEEN_S = 0.5
+MOST_BETWEEN_BYTES = 32 << 20
+"""Of outputs, which wait in memory for the commit."""
 
 
 class StreamStep(Step[Item, Item], Protocol):
@@ -43,7 +48,7 @@ class StreamStep(Step[Item, Item], Protocol):
 
 
 class ByStream:
-    """A turn's outputs, its streams' states and its offsets are one transaction.
+    """A turn's outputs, its streams' states and its offsets are one transaction; of several turns if it is behind.
 
     The state of a stream stands under `detect/<topic>/<partition>/<stream>`, on the partition of the state topic that
     belongs to the one that the stream comes from: whoever is given that reads the state.
@@ -52,14 +57,24 @@ class ByStream:
     notice = "exactly once: outputs, state and offsets are committed together"
     keeps_control = False
 
-    def __init__(self, settings: KafkaSettings, step: StreamStep, instance: str, deadline_s: float) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        step: StreamStep,
+        instance: str,
+        deadline_s: float,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
         self._step = step
         self._transactions = Transactions(settings, f"detect.{instance}", deadline_s=deadline_s)
         require_topics(settings, self._transactions.view, ["state", "episode", "control", "deadletter"])
         self.counters = self._transactions.counters
         self._state_partitions = self._transactions.view.partitions[full_name(settings.prefix, "state")]
+        self._monotonic_s = monotonic_s
         self._messages: list[Placed] = []
+        self._bytes = 0
+        self._last_s = self._cost_s = 0.0
         self._number = time.time_ns()
         self._committed: dict[PartitionId, int] = {}
         self._restored: dict[StreamKey, PartitionId] = {}
@@ -91,16 +106,21 @@ class ByStream:
         return restored
 
     def publish(self, item: Item, message: Encoded) -> None:
-        """Keeps it for the end of the turn."""
-        self._messages.append(Placed(message))
+        """Keeps it for the commit."""
+        self.send(message)
 
     def send(self, message: Encoded) -> None:
-        """Keeps it for the end of the turn."""
+        """Keeps it for the commit."""
         self._messages.append(Placed(message))
+        self._bytes += len(message.value)
 
-    def end_turn(self, readers: Sequence[Subscriber], places: Places) -> None:
+    def end_turn(self, readers: Sequence[Subscriber], places: Places, *, more: bool = False) -> None:
         """Commits; raises TransactionLostError if that was in vain."""
         assert self._reader is not None
+        begun_s = self._monotonic_s()
+        least_s = min(COMMIT_COST_RATIO * self._cost_s, MOST_BETWEEN_S)
+        if more and begun_s - self._last_s < least_s and self._bytes < MOST_BETWEEN_BYTES:
+            return
         positions = self._reader.positions()
         touched = [stream for stream in self._step.take_touched() if stream in places]
         if not self._messages and not touched and positions.items() <= self._committed.items():
@@ -108,12 +128,14 @@ class ByStream:
         self._number += 1
         for stream in touched:
             self._keep_state(stream, places)
-        messages, self._messages = self._messages, []
+        messages, self._messages, self._bytes = self._messages, [], 0
         self._transactions.commit(messages, self._reader)
         self._committed = positions
+        self._last_s = self._monotonic_s()
+        self._cost_s = self._last_s - begun_s
 
     def finish(self, *, amid_turn: bool = False) -> None:
-        """Everything was committed at the end of the last turn."""
+        """Everything was committed at the end of the last turn; if one was given up, a restart reads it again."""
 
     def close(self) -> None:
         """Closes the connection."""

@@ -58,8 +58,11 @@ class Outlet(Protocol):
         """Takes a dead letter."""
         ...
 
-    def end_turn(self, readers: Sequence[Subscriber], places: Places) -> None:
-        """The turn is over: what was taken is to be delivered, together with the state that it left behind."""
+    def end_turn(self, readers: Sequence[Subscriber], places: Places, *, more: bool = False) -> None:
+        """The turn is over: what was taken is to be delivered, together with the state that it left behind.
+
+        `more`: the worker is behind, and the next turn follows at once: what is dear may wait for it.
+        """
         ...
 
     def finish(self, *, amid_turn: bool = False) -> None:
@@ -103,7 +106,7 @@ class AtLeastOnce:
         """Sends."""
         self._outbox.send_or_wait(message, HOLD_S)
 
-    def end_turn(self, readers: Sequence[Subscriber], places: Places) -> None:
+    def end_turn(self, readers: Sequence[Subscriber], places: Places, *, more: bool = False) -> None:
         """Serves deliveries; raises BrokerError for what could not be delivered."""
         self._outbox.poll()
         self._raise_failure()

@@ -380,10 +380,11 @@ class Subscriber:
 
     def _revoked_by_group(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         lost = [PartitionId(p.topic.removeprefix(self._prefix), p.partition) for p in partitions]
+        # First, so that it may still commit where we stand.
+        self._on_revoked(lost)
         for partition in lost:
             self._tracker.forget(partition)
         self._assigned.difference_update(lost)
-        self._on_revoked(lost)
 
 
 def _reason(err: Exception) -> str:

@@ -95,7 +95,7 @@ class WholeState:
         """Keeps it for the next commit."""
         self._messages.append(Placed(message))
 
-    def end_turn(self, readers: Sequence[Subscriber], places: Places) -> None:
+    def end_turn(self, readers: Sequence[Subscriber], places: Places, *, more: bool = False) -> None:
         """Commits if it is time; raises TransactionLostError if that was in vain."""
         self._outbox.poll()
         self._go_back_if_lost()

@@ -99,6 +99,8 @@ class Worker:
         self._announced: set[StreamKey] = set()
         self._shares = group is not None
         self._place_of: dict[StreamKey, PartitionId] = {}
+        self._between_turns = False
+        """All that has been read was processed; false when an error ends the worker amid a turn."""
         self._counters = {"items": 0, "outputs": 0, "unsendable": 0, "poisoned": 0, "rebalances": 0}
         self._unsendable_log = SampledLog(_log)
         self._trouble_since_s: float | None = None
@@ -168,6 +170,7 @@ class Worker:
                 if until_caught_up:
                     raise BrokerError(f"{self._name} did not catch up within {deadline_s:g} s")
                 break
+        self._end_turn()
         self._outlet.finish()
 
     def ask_membership(self) -> None:
@@ -182,7 +185,11 @@ class Worker:
 
     def _turn(self) -> bool:
         """Reads, processes and publishes once; whether there was anything."""
-        received = self._data.consume(MAX_MESSAGES, WAIT_S)
+        self._between_turns = True
+        try:
+            received = self._data.consume(MAX_MESSAGES, WAIT_S)
+        finally:
+            self._between_turns = False
         self._mind_silence(bool(received))
         read = self._decode(received)
         told = self._control_intake.read(self._control.consume(MAX_MESSAGES, 0))
@@ -192,9 +199,12 @@ class Worker:
         self._report_gaps()
         self._process(told + read)
         self._keep_roster()
-        self._outlet.end_turn((self._data, self._control), self._place_of)
+        self._end_turn(more=len(received) > MAX_MESSAGES // 2)
         self._tell_status()
         return bool(received or told)
+
+    def _end_turn(self, *, more: bool = False) -> None:
+        self._outlet.end_turn((self._data, self._control), self._place_of, more=more)
 
     def _decode(self, received: Sequence[Received]) -> list[tuple[Received, Item]]:
         read = self._intake.read(received)
@@ -293,6 +303,8 @@ class Worker:
 
     def _revoked(self, partitions: list[PartitionId]) -> None:
         self._counters["rebalances"] += 1
+        if self._between_turns:
+            self._end_turn()  # what waits to be committed belongs to partitions that are still ours
         gone = {stream for stream, place in self._place_of.items() if place in set(partitions)}
         for stream in gone:
             del self._place_of[stream]
