@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from stream.embedded import EmbeddedBroker
 from stream.errors import BrokerError, UnreachableError
 from stream.exactly_once import Runner
 from stream.kafka_settings import KafkaSettings
-from stream.messages import Encoded
+from stream.messages import Encoded, Item
 from stream.outbox import Outbox
 from stream.publisher import Publisher
 from stream.roster import StreamUp
@@ -39,12 +39,14 @@ SESSION_S = 6.0
 
 
 @contextmanager
-def working(settings: KafkaSettings, instance: str = "", steps: list[Sums] | None = None) -> Iterator[Runner]:
+def working(
+    settings: KafkaSettings, instance: str = "", steps: list[Sums] | None = None, step_of: Callable[[], Sums] = Sums
+) -> Iterator[Runner]:
     """A runner of detect with a small step, in a thread; `steps` keeps the steps that it makes."""
     runner = Runner(settings, instance=instance, say=lambda _: None)
 
     def make() -> Sums:
-        step = Sums()
+        step = step_of()
         if steps is not None:
             steps.append(step)
         return step
@@ -57,6 +59,14 @@ def working(settings: KafkaSettings, instance: str = "", steps: list[Sums] | Non
         runner.stop.set()
         thread.join(DEADLINE_S)
         assert not thread.is_alive()
+
+
+class SlowSums(Sums):
+    """Takes so long that its worker is behind for some seconds."""
+
+    def process(self, batch: Sequence[Item]) -> list[Item]:
+        time.sleep(0.1)
+        return super().process(batch)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -146,6 +156,22 @@ def test_partitions_move_between_two_processes_and_back_with_the_state_of_their_
         source.publish(5)
         source.await_results()
         assert len(firsts[-1].rows) == len(STREAMS)
+
+
+@pytest.mark.kafka
+def test_partitions_move_while_their_reader_is_behind_and_has_not_committed_all(
+    real_settings: KafkaSettings, source: Source
+) -> None:
+    source.publish(300)
+    firsts: list[Sums] = []
+    with working(real_settings, steps=firsts, step_of=SlowSums) as first:
+        until(lambda: first.counters.get("items", 0) > 500)
+        with working(real_settings) as second:
+            until(lambda: first.counters.get("rebalances", 0) > 0)
+            assert first.counters["step_batches"] < 300 * len(STREAMS)
+            source.await_results()
+            assert second.counters["step_batches"] > 0
+    assert len(firsts) == 1
 
 
 @pytest.mark.kafka

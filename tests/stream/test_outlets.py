@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import msgspec
@@ -236,6 +237,27 @@ def test_a_state_of_several_megabytes_is_restored(whole: Whole, real_settings: K
     successor = Sums()
     WholeState(real_settings, successor, 10).close()
     assert successor.rows == step.rows
+
+
+@pytest.mark.kafka
+def test_turns_of_a_worker_that_is_behind_are_committed_together(real_settings: KafkaSettings) -> None:
+    publish_sources(real_settings, ["a"])
+    ticks = itertools.count()
+    # A commit takes one tick, so that eight must pass before the next one.
+    outlet = ByStream(real_settings, Sums(), "one", 10, lambda: next(ticks) / 100)
+    commits = []
+    with Subscriber(real_settings, ["pfc"], group="detect", starts=outlet.starts) as reader:
+        outlet.serves(reader)
+        while not reader.consume():
+            pass
+        for turn in range(10):
+            outlet.send(Encoded("deadletter", b"k", b"%d" % turn))
+            outlet.end_turn([reader], {}, more=turn < 9)
+            commits.append(outlet.counters["commits"])
+    outlet.close()
+    assert commits == [1] * 8 + [2, 3]
+    values = [message.value for message in messages_on(real_settings, ["deadletter"])]
+    assert values == [b"%d" % turn for turn in range(10)]
 
 
 def test_exactly_once_is_refused_on_the_embedded_broker(embedded_broker: EmbeddedBroker) -> None:
