@@ -15,7 +15,7 @@ import numpy as np
 
 import analytics.first_look  # noqa: F401 - values are looked at by it from now on
 from analytics.layout import Ints
-from analytics.pauses import ALWAYS, CLOSED, SLOTS_PER_PORT, UNLESS_ZERO, episodes_of, in_order
+from analytics.pauses import ALWAYS, CLOSED, SLOTS_PER_PORT, UNLESS_ZERO, episodes_of
 from stream import kinds, snapshot
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.errors import WireError
@@ -209,7 +209,7 @@ class Detect:
             self.counters["duplicate_rows"] += int(len(fresh) - fresh.sum())
             events = picked(events, fresh)
         state.next_seq = max(state.next_seq, batch.next_seq)
-        down = self._read_to_its_end(batch.stream, state)
+        down = self._read_to_its_end(batch.stream, state) if self._downs else None
         self._settle(batch.stream, state, events, batch.ports, batch.mark_ns, lost, down)
 
     def _missing(self, state: _StreamState, batch: Batch) -> int:
@@ -242,13 +242,11 @@ class Detect:
         told_ns = max(state.mark_ns, mark_ns)
         if told_ns < MARK_END:
             state.reached_ns = told_ns
-        rows, port_index = self._in_order(state, events, ports, MARK_END if down is not None else told_ns)
-        told = self._episodes(state, rows, port_index) if len(rows) else _NO_EVENTS
+        told, first_ns = self._episodes(state, events, ports, MARK_END if down is not None else told_ns)
         if lost:
             row = empty_events(1)
             row["kind"], row["value"], row["extra"] = kinds.SOURCE_LOST, lost, SEQUENCE_GAP
-            known = len(rows) > 0 and rows[0, TIME] <= told_ns
-            row["time_ns"] = rows[0, TIME] if known else state.reached_ns
+            row["time_ns"] = first_ns if first_ns is not None and first_ns <= told_ns else state.reached_ns
             row["port"] = state.port_indices([NO_PORT])[0]
             told = joined([row, told])
         if down is not None:
@@ -259,14 +257,42 @@ class Detect:
             state.told.append(told)
         self._telling[stream] = None
 
-    def _in_order(
+    def _episodes(
         self, state: _StreamState, events: Events, ports: tuple[str, ...], mark_ns: int
-    ) -> tuple[Words, Ints]:
-        """Moves the mark; returns the rows up to it in order, with the index of each port that they name."""
+    ) -> tuple[Events, int | None]:
+        """Moves the mark; returns the episodes of all rows up to it, and the time of the first of these rows if any."""
         before_ns, state.mark_ns = state.mark_ns, mark_ns
-        rows, port_index = words(events), state.index_of(ports)
-        if not len(state.waiting) and (not len(rows) or in_order(rows, before_ns, state.mark_ns, port_index)):
-            return rows, port_index
+        if not len(state.waiting):
+            if not len(events):
+                return _NO_EVENTS, None
+            rows = words(events)
+            episodes = self._walked(state, rows, before_ns, mark_ns, state.index_of(ports))
+            if episodes is not None:
+                return episodes, int(rows[0, TIME])
+        rows = words(self._ready(state, events, ports, before_ns))
+        if not len(rows):
+            return _NO_EVENTS, None
+        episodes = self._walked(state, rows, 0, mark_ns, np.arange(len(state.ports)))
+        assert episodes is not None
+        return episodes, int(rows[0, TIME])
+
+    def _walked(self, state: _StreamState, rows: Words, first_ns: int, last_ns: int, port_index: Ints) -> Events | None:
+        """Episodes of rows that are in order; None if they are not."""
+        if len(rows) > len(self._room):
+            self._room = np.zeros_like(rows)
+        count, refreshes, unmatched = episodes_of(
+            rows, first_ns, last_ns, port_index, _FORWARDED, state.open_ns, state.order, self._room
+        )
+        if count < 0:
+            return None
+        if refreshes:
+            self.counters["pause_refreshes"] += refreshes
+        if unmatched:
+            self.counters["unmatched_xons"] += unmatched
+        return self._room[:count].copy().view(EVENT).ravel() if count else _NO_EVENTS
+
+    def _ready(self, state: _StreamState, events: Events, ports: tuple[str, ...], before_ns: int) -> Events:
+        """All rows up to the mark, sorted and with our index of each port; the others wait."""
         if len(events):
             events = joined([events])
             # Only ports that rows use take up state: a value may name thousands of others.
@@ -281,17 +307,7 @@ class Detect:
         events = joined([state.waiting, events])
         ready = events["time_ns"] <= state.mark_ns
         state.waiting = picked(events, ~ready)
-        return words(_sorted(picked(events, ready))), np.arange(len(state.ports))
-
-    def _episodes(self, state: _StreamState, rows: Words, port_index: Ints) -> Events:
-        if len(rows) > len(self._room):
-            self._room = np.zeros_like(rows)
-        count, refreshes, unmatched = episodes_of(rows, port_index, _FORWARDED, state.open_ns, state.order, self._room)
-        if refreshes:
-            self.counters["pause_refreshes"] += refreshes
-        if unmatched:
-            self.counters["unmatched_xons"] += unmatched
-        return self._room[:count].copy().view(EVENT).ravel() if count else _NO_EVENTS
+        return _sorted(picked(events, ready))
 
     def _emit_all(self) -> list[Item]:
         out: list[Item] = []

@@ -38,20 +38,25 @@ def in_order(rows: Words, first_ns: int, last_ns: int, port_index: Ints) -> bool
 @kernel
 def episodes_of(
     rows: Words,
+    first_ns: int,
+    last_ns: int,
     port_index: Ints,
     forwarded: npt.NDArray[np.uint8],
     open_ns: Ints,
     order: Ints,
     out: Words,
 ) -> tuple[int, int, int]:
-    """Walks rows in order and updates `open_ns` and `order` (one entry a slot) in place.
+    """Walks rows in order and updates `open_ns` and `order` (one entry a slot) in place, or does nothing.
 
+    It does nothing and returns -1 first if the rows are not `in_order` from first_ns to last_ns.
     `port_index` is the state's index of each port that a row names, which the rows of `out` bear; `forwarded` says of
     each kind when its rows go on. `out` has room for all rows. A second XOFF refreshes the open pause (IEEE 802.1Qbb:
     a pause frame restarts the timer) and makes no row. Returns the number of rows in `out`, of refreshes and of XONs
     without a pause.
     """
     count = refreshes = unmatched = 0
+    if not in_order(rows, first_ns, last_ns, port_index):
+        return -1, 0, 0
     for i in range(len(rows)):
         small = rows[i, SMALL]
         kind = small >> KIND_BIT & 0xFF

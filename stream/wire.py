@@ -18,7 +18,7 @@ from stream import kinds, topics
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.errors import WireError
 from stream.ranges import MAX_SOURCE_CHARS, Count, FabricName, MarkNs, Name, Seq
-from stream.record import EVENT, FIELDS, MAX_TIME_NS, RECORD_BYTES, SCHEMA_VERSION, Events, Words, words
+from stream.record import EVENT, FIELDS, MAX_TIME_NS, RECORD_BYTES, SCHEMA_VERSION, WORDS, Events, Words
 
 MAGIC = b"PTB1"
 HEADER = struct.Struct("<4sHHII")
@@ -157,7 +157,8 @@ def decode(topic: str, value: bytes, key: bytes | None = None) -> Batch:
     Rows of unknown kind are left out and counted in `skipped`; a longer record of a later version is read by its
     stride. The rows are a read-only view of `value`.
     """
-    if topic not in _FLAWS:
+    flaws = _FLAWS.get(topic)
+    if flaws is None:
         raise WireError(f"topic {topic} has no packed values")
     if len(value) < HEADER.size:
         raise WireError(f"a value of {len(value)} bytes is shorter than the header of {HEADER.size}")
@@ -187,14 +188,20 @@ def decode(topic: str, value: bytes, key: bytes | None = None) -> Batch:
         if row >= count:
             raise WireError(f"a text belongs to row {row} of {count}")
     events: Events = np.ndarray((count,), EVENT, value, rows_start, (record_bytes,))
-    if count and suspicious(topic, events, len(names.ports)):
-        return _examined(stream, names, events)
+    if count:
+        if _compiled_look is not None and record_bytes == RECORD_BYTES:
+            rows: Words = np.ndarray((count, WORDS), np.int64, value, rows_start)
+            flawed = _compiled_look(rows, len(names.ports), flaws, _LIMITS)
+        else:
+            flawed = plain_look(topic, events, len(names.ports))
+        if flawed:
+            return _examined(stream, names, events)
     return Batch(stream, names.seq, names.mark_ns, names.ports, events, names.lost, names.texts)
 
 
 def check_rows(topic: str, events: Events, port_count: int) -> None:
     """Raises WireError for rows that no reader of `topic` would take, so that a source hears of them at once."""
-    if not len(events) or not suspicious(topic, events, port_count):
+    if not len(events) or not plain_look(topic, events, port_count):
         return
     unknown = _FLAWS[topic].take(events["kind"]) & _UNKNOWN_KIND != 0
     for what, wrong in [("its kind does not exist", unknown), *_checks(topic, events, port_count)]:
@@ -205,14 +212,15 @@ def check_rows(topic: str, events: Events, port_count: int) -> None:
 def _decode_names(topic: str, packed: bytes) -> Names:
     try:
         raw = _raw_decoder.decode(packed)
-        ports = _known_ports.get(bytes(raw.ports))
+        packed_ports = bytes(raw.ports)
+        ports = _known_ports.get(packed_ports)
         if ports is not None:
             names = Names(
                 raw.source, raw.epoch, raw.seq, raw.mark_ns, raw.lost, raw.fabric, raw.device, ports, raw.texts
             )
         else:
             names = _decoder.decode(packed)
-            _remember_ports(bytes(raw.ports), names.ports)
+            _remember_ports(packed_ports, names.ports)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise WireError(f"the names are not those of a batch ({str(err)[:200]})") from err
     if len(names.source) > MAX_SOURCE_CHARS and topic != "episode":
@@ -229,22 +237,23 @@ def _remember_ports(packed: bytes, ports: tuple[str, ...]) -> None:
         _known_ports[packed] = ports
 
 
-def suspicious(topic: str, events: Events, port_count: int) -> bool:
-    """Whether rows, of which there are some, need a closer look: False only if every rule of `_checks` holds."""
-    if _compiled_look is not None and events.flags.c_contiguous:
-        return _compiled_look(words(events), port_count, _FLAWS[topic], _LIMITS)
-    return plain_look(topic, events, port_count)
+def tables(topic: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """What a compiled look at rows of a topic takes: flaws by kind and priority, and limits by kind."""
+    return _FLAWS[topic], _LIMITS
 
 
 def look_by(compiled: CompiledLook | None) -> CompiledLook | None:
-    """From now on `suspicious` asks this function, or NumPy if it is None; returns the one asked before."""
+    """From now on `decode` looks at rows by this function, or by NumPy if it is None; returns the one used before."""
     global _compiled_look
     before, _compiled_look = _compiled_look, compiled
     return before
 
 
 def plain_look(topic: str, events: Events, port_count: int) -> bool:
-    """`suspicious` by NumPy: few passes, and seen as unsigned a negative number is larger than any limit."""
+    """Whether rows, of which there are some, need a closer look: False only if every rule of `_checks` holds.
+
+    Few passes: seen as unsigned, a negative number is larger than any limit.
+    """
     rows: npt.NDArray[Any] = events.view(_UNSIGNED)
     if np.count_nonzero(_FLAWS[topic].take(rows["kind_priority"])):
         return True

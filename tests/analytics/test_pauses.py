@@ -12,6 +12,7 @@ from stream import kinds
 from stream.record import EVENT, empty_events, words
 from tests.reference.pauses import Episode, Frame, pair
 
+LAST_NS = 1 << 62
 FRAMES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=60)
 
 
@@ -30,10 +31,11 @@ class Pairing:
         pauses["time_ns"] = [frame.time_ns for frame in frames]
         pauses["kind"] = [kinds.PFC_XOFF if frame.stops else kinds.PFC_XON for frame in frames]
         pauses["priority"] = [frame.queue for frame in frames]
+        others["time_ns"] = pauses["time_ns"]
         others["kind"] = kinds.BY_NAME["CNP"].code
         out = words(events).copy()
         count, refreshes, unmatched = episodes_of(
-            words(events), np.zeros(1, np.int64), np.zeros(256, np.uint8), self.open_ns, self.order, out
+            words(events), 0, LAST_NS, np.zeros(1, np.int64), np.zeros(256, np.uint8), self.open_ns, self.order, out
         )
         self.refreshes += refreshes
         self.unmatched += unmatched
@@ -69,7 +71,8 @@ def test_every_port_priority_and_side_is_paused_apart() -> None:
         events[name] = column
     events["kind"] = kinds.PFC_XOFF
     rows, open_ns, order = words(events), np.full(len(events), CLOSED), np.zeros(len(events), np.int64)
-    assert episodes_of(rows, np.arange(3), np.zeros(256, np.uint8), open_ns, order, rows.copy())[0] == len(events)
+    none = np.zeros(256, np.uint8)
+    assert episodes_of(rows, 0, LAST_NS, np.arange(3), none, open_ns, order, rows.copy())[0] == len(events)
     assert order.tolist() == [1] * len(events)
 
 
@@ -82,7 +85,7 @@ def test_rows_go_on_by_what_is_said_of_their_kind() -> None:
     forwarded[[9, 10]] = UNLESS_ZERO, ALWAYS
     out = words(empty_events(6))
     none = np.zeros(0, np.int64)
-    count, *_ = episodes_of(words(events), np.array([4, 700]), forwarded, none, none, out)
+    count, *_ = episodes_of(words(events), 0, LAST_NS, np.array([4, 700]), forwarded, none, none, out)
     expected = events[[3, 4, 5]]
     expected["port"] = [700, 4, 700]
     assert out[:count].tobytes() == expected.tobytes()
@@ -99,3 +102,13 @@ def test_rows_are_in_order_between_two_marks_and_on_known_ports(times: list[int]
     events = empty_events(len(times))
     events["time_ns"], events["port"] = times, ports
     assert bool(in_order(words(events), 5, 9, np.array([0, -1]))) is told
+
+
+def test_rows_out_of_order_change_nothing() -> None:
+    events = empty_events(2)
+    events["time_ns"], events["kind"] = [6, 5], kinds.PFC_XOFF
+    open_ns, order = np.full(SLOTS_PER_PORT, CLOSED), np.zeros(SLOTS_PER_PORT, np.int64)
+    none = np.zeros(256, np.uint8)
+    assert episodes_of(words(events), 0, 9, np.zeros(1, np.int64), none, open_ns, order, words(events).copy())[0] == -1
+    assert (open_ns == CLOSED).all()
+    assert not order.any()
