@@ -17,7 +17,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 def result(script: str, servers: str) -> dict[str, Any]:
     """The last line of a quick run."""
-    command = [sys.executable, BENCHMARKS / script, "--quick", "--bootstrap-servers", servers]
+    command = [sys.executable, str(BENCHMARKS / script), "--quick", "--bootstrap-servers", servers]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
