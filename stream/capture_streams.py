@@ -48,7 +48,7 @@ class Told(NamedTuple):
     @property
     def is_roster(self) -> bool:
         """Whether it is a change of the roster."""
-        return isinstance(self.item, SourceUp | SourceDown)
+        return isinstance(self.item, RosterChange)
 
 
 @dataclass(slots=True)
@@ -210,8 +210,6 @@ def read_context(folder: CaptureFolder, streams: CapturedStreams, topics: Sequen
             kept = [key for key in item.stream_keys() if key in ups]
             names = tuple(StreamName(key.topic, key.device) for key in kept)
             change = msgspec.structs.replace(item, streams=names) if kept and change_ns(item) < wanted.to_ns else None
-            # Known from the beginning, so that it cannot matter when rows of its time are read.
-            timestamp_ms = max((ups[key] for key in kept), default=0)
         else:
             change = item if _fact_ns(item) < wanted.to_ns else None
         if change is not None:

@@ -31,6 +31,8 @@ SETTLE_S = 0.5
 """After a replay was killed, Kafka may still be taking in what that process had sent: its end must stand still."""
 _QUERY_S = 10.0
 _SLICE_S = 0.05
+READ_S = 1.0
+"""What readers get to read that a stream is suspended, of which no row reminds them: two waiting fetches."""
 
 
 class Done(NamedTuple):
@@ -212,7 +214,7 @@ class Run:
     def send_all(self, sender: Sink, found: set[tuple[str, int]], save: Callable[[], None], stop: Stop) -> bool:
         """Sends every message that is neither confirmed nor found on Kafka; False if it was stopped."""
         saved_s = time.monotonic()
-        roster_waits = False
+        roster_waits = gap_waits = False
 
         def serve(wait_s: float) -> None:
             nonlocal saved_s
@@ -237,7 +239,12 @@ class Run:
             if roster_waits and message.topic != "control":
                 # Readers ask for the roster when they meet a stream that they do not know: it must be there by then.
                 sender.flush()
+                end_s = time.monotonic() + READ_S * gap_waits
+                while (wait_s := end_s - time.monotonic()) > 0:
+                    serve(wait_s)
+                gap_waits = False
             roster_waits = message.topic == "control"
+            gap_waits = gap_waits or due.is_gap
             sender.send(message, origin)
             serve(0)
         sender.flush()

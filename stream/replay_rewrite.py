@@ -108,14 +108,18 @@ def _shift_rows(events: Any, shift_ns: int) -> None:
 
 def _shifted_fact(message: Captured, shift_ns: int) -> Captured:
     """The fact with its times, and its key, which ends with when it became valid; a tombstone has a key alone."""
-    identity, _, from_ns = (message.key or b"").rpartition(b"@")
-    if not from_ns.isdigit():
-        raise UnchangeableError("a fact whose key has no time")
-    key = identity + b"@" + str(_shifted(int(from_ns), shift_ns)).encode()
+    key = message.key or b""
+    identity, _, from_ns = key.rpartition(b"@")
+    if not identity.endswith(b"/"):
+        # An idle value's key has nothing before the @, and no time behind it.
+        if not from_ns.isdigit():
+            raise UnchangeableError("a fact whose key has no time")
+        key = identity + b"@" + str(_shifted(int(from_ns), shift_ns)).encode()
     if message.value is None:
         return message._replace(key=key)
     fact = _with_all_fields(msgspec.json.decode, message.value)
-    fact["valid_from_ns"] = _shifted(fact["valid_from_ns"], shift_ns)
+    if "valid_from_ns" in fact:
+        fact["valid_from_ns"] = _shifted(fact["valid_from_ns"], shift_ns)
     fact["stream"]["mark_ns"] = _shifted(fact["stream"]["mark_ns"], shift_ns)
     return message._replace(key=key, value=msgspec.json.encode(fact))
 

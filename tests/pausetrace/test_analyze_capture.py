@@ -9,21 +9,13 @@ import pytest
 from analytics.offline import final_cascades
 from pausetrace.capture_analysis import analyze_capture
 from pausetrace.cli.main import main
-from simulation.trace import read_trace
-from simulation.trace_items import trace_items
-from simulation.trace_rows import trace_streams
 from stream import kinds
-from stream.batch import Batch
-from stream.capture_message import Captured
 from stream.capture_select import RowFilter
 from stream.cascade import Cascade
-from stream.messages import Item, encode
-from stream.partitioner import partition_of
-from stream.topics import BY_NAME
+from stream.messages import encode
+from tests.pausetrace.published_traces import START_NS, TRACE, Offsets, published_trace, trace_as_items
 from tests.stream.listed_source import capture_listed
 
-TRACE = Path(__file__).parents[1] / "data/ns3/two_roots-ls-s1"
-START_NS = 1_780_000_000_000_000_000
 SECOND_NS = 10**9
 LATE_MS = START_NS // 10**6 + 3_600_000
 
@@ -42,21 +34,8 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def trace_messages(epoch: str, start_ns: int, offsets: dict[tuple[str, int], int]) -> list[Captured]:
-    """What a source publishes of the trace, at the times at which it would."""
-    listed = []
-    for item in trace_items(trace_streams(read_trace(TRACE), "dc-1", "taps", epoch, start_ns)):
-        topic, key, value = encode(item)
-        partition = partition_of(key, BY_NAME[topic].partitions)
-        offset = offsets[topic, partition] = offsets.get((topic, partition), -1) + 1
-        time_ns = item.mark_ns if isinstance(item, Batch) else start_ns + (topic == "control" and offset) * SECOND_NS
-        listed.append(Captured(topic, partition, offset, time_ns // 10**6, "create", key, (), value))
-    return listed
-
-
 def expected(start_ns: int = START_NS) -> list[bytes]:
-    items: list[Item] = trace_items(trace_streams(read_trace(TRACE), "dc-1", "taps", "any", start_ns))
-    return as_bytes(final_cascades(items))
+    return as_bytes(final_cascades(trace_as_items(start_ns=start_ns)))
 
 
 def as_bytes(cascades: list[Cascade] | tuple[Cascade, ...]) -> list[bytes]:
@@ -85,16 +64,16 @@ def test_when_kafka_was_told_of_the_roster_makes_no_difference(first_late: int, 
         message._replace(timestamp_ms=LATE_MS)
         if message.topic == "control" and message.offset >= first_late
         else message
-        for message in trace_messages("boot-1", START_NS, {})
+        for message in published_trace("boot-1", START_NS, {})
     ]
     capture_listed(listed, tmp_path / "c")
     assert as_bytes(analyze_capture(tmp_path / "c", RowFilter(), workers=workers).cascades) == expected()
 
 
 def test_lives_of_a_fabric_stay_apart(tmp_path: Path) -> None:
-    offsets: dict[tuple[str, int], int] = {}
+    offsets: Offsets = {}
     starts = [START_NS + number * 10 * SECOND_NS for number in range(3)]
-    listed = [each for start_ns in starts for each in trace_messages(f"boot-{start_ns}", start_ns, offsets)]
+    listed = [each for start_ns in starts for each in published_trace(f"boot-{start_ns}", start_ns, offsets)]
     capture_listed(listed, tmp_path / "c")
     apart = sorted(value for start_ns in starts for value in expected(start_ns))
     assert as_bytes(analyze_capture(tmp_path / "c", RowFilter()).cascades) == apart

@@ -26,12 +26,13 @@ from stream.kafka_settings import KafkaSettings
 from stream.messages import encode
 from stream.replay import Replayed, replay
 from stream.replay_plan import Options
+from stream.roster import RosterChange, SourceResumed, SourceSuspended, StreamName
 from stream.topics import TOPICS
 from tests.kafka_brokers import fresh_prefix
 from tests.pausetrace.live_steps import LiveSteps
+from tests.pausetrace.published_traces import START_NS, TRACE, Offsets, published_trace, put, trace_as_items
+from tests.stream.listed_source import capture_listed
 
-TRACE = Path(__file__).parents[1] / "data/ns3/two_roots-ls-s1"
-START_NS = 1_780_000_000_000_000_000
 PACE_S = 2.0
 MAX = 0.0
 
@@ -137,6 +138,33 @@ def test_rows_chosen_for_a_replay_and_for_an_analysis_give_the_same(
     expected = as_bytes([*analysis.cascades, *unfinished])
     assert expected not in ([], recording.finals)
     assert replayed(recording, target, tmp_path / "j", Options(speed=MAX, wanted=wanted), len(expected)) == expected
+
+
+@pytest.mark.slow
+def test_a_stream_that_was_suspended_is_suspended_in_a_replay_as_well(target: KafkaSettings, tmp_path: Path) -> None:
+    # The rows of the gap have the times at which their source made them; the roster was told when all had come.
+    gap = (START_NS + 450_000, START_NS + 700_000)
+    offsets: Offsets = {}
+    listed = published_trace("boot-1", START_NS, offsets)
+    names = (StreamName("pfc", "leaf1"), StreamName("pfc", "h5"))
+    told: tuple[RosterChange, ...] = (
+        SourceSuspended("dc-1", "taps", "boot-1", gap[0], names), SourceResumed("dc-1", "taps", "boot-1", gap[1], names)
+    )  # fmt: skip
+    listed = [
+        *(each for each in listed if each.topic != "control" or each.offset < 2),
+        *(put(change, START_NS + 2_000_000, offsets)._replace(offset=2 + at) for at, change in enumerate(told)),
+        *(each._replace(offset=4) for each in listed if each.topic == "control" and each.offset == 2),
+    ]
+    capture_listed(listed, tmp_path / "c")
+    items = trace_as_items()
+    up, *rest = items
+    expected = as_bytes(final_cascades([up, *told, *rest]))
+    assert expected != as_bytes(final_cascades(items))
+    assert as_bytes(analyze_capture(tmp_path / "c", RowFilter()).cascades) == expected
+    with LiveSteps(target) as steps:
+        # Slowly enough that correlate has read the rows of the gap when the roster was told.
+        assert whole(replay(tmp_path / "c", target, Options(speed=4.0), tmp_path / "j"))
+        assert steps.finals(len(expected)) == expected
 
 
 @pytest.mark.kafka

@@ -13,7 +13,7 @@ from stream.replay_journal import Journal, Replay
 from stream.replay_order import AFTER_ALL_MS, ROSTER_LEAD_MS, Due
 from stream.replay_pace import Pace
 from stream.replay_plan import Options, Plan
-from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
+from stream.roster import SourceDown, SourceResumed, SourceSuspended, SourceUp, StreamDown, StreamName, StreamUp
 from tests.stream.capture_samples import START_NS, fabric_messages, message, rows
 from tests.stream.listed_source import capture_listed
 
@@ -34,7 +34,7 @@ def late_source(after_s: int) -> list[Captured]:
     listed = [message(up, 0, 0, START_NS), message(other, 0, 1, at_ns), message(end, 0, 2, at_ns)]
     for number in range(20):
         now_ns = START_NS + number * SECOND_NS
-        listed.append(message(rows("pfc", "leaf-1", 1, now_ns, number), 0, number, now_ns))
+        listed.append(message(rows("pfc", "leaf-1", 1, now_ns, number, SECOND_NS), 0, number, now_ns))
     listed.append(message(rows("pfc", "leaf-2", 1, at_ns), 1, 0, at_ns))
     return listed
 
@@ -57,6 +57,25 @@ def test_the_roster_goes_ahead_of_the_rows_and_keeps_its_own_order(tmp_path: Pat
     before = ordered[: ordered.index(control[2])]
     rows_before = [each.message.timestamp_ms for each in before if each.message.topic == "pfc"]
     assert max(rows_before) < control[2].message.timestamp_ms - ROSTER_LEAD_MS <= max(rows_before) + 1000
+
+
+def test_a_suspension_goes_before_the_first_value_that_it_is_about_and_overtakes_no_change_before_it(
+    tmp_path: Path,
+) -> None:
+    # leaf-1 stood still at its tenth second; when that was told, its rows of 20 s were on their way.
+    at_ns, told_ns = START_NS + 10 * SECOND_NS, START_NS + 30 * SECOND_NS
+    stream = (StreamName("pfc", "leaf-1"),)
+    listed = [each for each in late_source(5) if each.topic != "control" or each.offset < 2]
+    listed.append(message(SourceSuspended("dc-1", "source", "boot-1", at_ns, stream), 0, 2, told_ns))
+    listed.append(message(SourceResumed("dc-1", "source", "boot-1", at_ns + SECOND_NS, stream), 0, 3, told_ns))
+    ordered = due(listed, tmp_path / "c")
+    control = [each for each in ordered if each.message.topic == "control" and each.message.partition == 0]
+    assert [each.message.offset for each in control[:4]] == [0, 1, 2, 3]
+    assert [each.is_gap for each in control[:4]] == [False, False, True, True]
+    reaching = next(each for each in ordered if each.message.topic == "pfc" and each.message.offset == 9)
+    assert ordered.index(control[3]) < ordered.index(reaching)
+    # The stream comes up in its own time and not with the suspension.
+    assert control[1].at_ms == control[1].message.timestamp_ms - ROSTER_LEAD_MS
 
 
 class RecordingSink:
