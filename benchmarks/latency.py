@@ -132,10 +132,12 @@ class Seen:
 
 
 def revisions(key: bytes, value: bytes) -> Iterator[tuple[str, int]]:
-    """Whether a cascade is final, and when it began."""
+    """That a cascade that began then is told of, and whether this is its final revision."""
     cascade = decode("cascade", key, value)
     assert isinstance(cascade, Cascade)
-    yield "final" if cascade.revision == FINAL else "provisional", cascade.start_ns
+    yield "told", cascade.start_ns
+    if cascade.revision == FINAL:
+        yield "final", cascade.start_ns
 
 
 def relayed(key: bytes, value: bytes) -> Iterator[tuple[str, int]]:
@@ -183,8 +185,10 @@ def waits_ms(
         for each in (cascades, relay, fabric):
             each.close()
     at_ns = cascades.at_ns
+    if missing := len(expected - at_ns.keys()) + pauses - sum(("relayed", number) in relay.at_ns for number in sent):
+        raise PausetraceError(f"{missing} of {2 * pauses} results did not come within {DEADLINE_S:g} s")
     return {
-        "cascade": _ms(at_ns["provisional", start_ns] - start_ns for start_ns, _ in begun),
+        "cascade": _ms(at_ns["told", start_ns] - start_ns for start_ns, _ in begun),
         "relay": _ms(relay.at_ns["relayed", number] - number for number in sent),
         "final": _ms(at_ns["final", start_ns] - end_ns - GAP_NS for start_ns, end_ns in begun),
     }
@@ -227,7 +231,7 @@ def main() -> int:
         for each in (settings, bare):
             create_topics(each)
         for verb in ("detect", "correlate"):
-            stack.enter_context(Supervised(settings, Path(folder) / verb, verb, "--instance", "one"))
+            stack.enter_context(Supervised(settings, Path(folder), verb, verb, "one"))
         for stage in range(2):
             ends = [f"{bare.prefix}.{RELAYED[stage]}", f"{bare.prefix}.{RELAYED[stage + 1]}"]
             process = subprocess.Popen([sys.executable, __file__, "--relay", servers, f"{name}-{stage}", *ends])

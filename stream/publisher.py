@@ -27,6 +27,8 @@ from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
 
 BATCH_AGE_S = 0.05
 IDLE_S = 1.0
+_SENT_AHEAD_S = 0.1
+"""An idle value leaves so much earlier: it is to have been read by all when the idle interval is over."""
 _REPORTS = 3
 """Times that the end of a source tries to get its report of losses through, each of which may get lost itself."""
 
@@ -181,13 +183,15 @@ class Publisher:
             if stream.waiting_since_s is not None:
                 if now_s - stream.waiting_since_s >= BATCH_AGE_S:
                     self._send_sealed(stream, stream.seal(now_s))
-            elif now_s - stream.sealed_at_s >= IDLE_S and (self._idle_mark_ns is not None or stream.has_losses):
+            elif now_s - stream.sealed_at_s >= IDLE_S - _SENT_AHEAD_S and (
+                self._idle_mark_ns is not None or stream.has_losses
+            ):
                 if self._idle_mark_ns is not None:
                     stream.promise(self._idle_mark_ns(stream.key), self._clock_ns())
                 self._send_sealed(stream, stream.seal(now_s))
         if self._idle_mark_ns is not None:
             for topic, state in self._facts.items():
-                if now_s - self._told_facts_s[topic] >= IDLE_S:
+                if now_s - self._told_facts_s[topic] >= IDLE_S - _SENT_AHEAD_S:
                     self._send_idle_facts(topic, state, self._idle_mark_ns)
         return self._outbox.take_failure()
 
