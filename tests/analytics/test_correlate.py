@@ -15,6 +15,7 @@ from analytics.detect import Detect
 from stream import kinds
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import FINAL, Cascade
+from stream.cost_limit import CostLimit
 from stream.errors import PausetraceError
 from stream.facts import Device, FactStream, Flow, Link
 from stream.file_runner import run_steps
@@ -390,6 +391,18 @@ def test_provisional_revisions_are_numbered_and_end_with_the_final_one() -> None
     for cascade in said:
         if cascade.id != final.id:
             assert by_id[cascade.id] == list(range(1, len(by_id[cascade.id]) + 1))
+
+
+class NotNow(CostLimit):
+    """A limit that has been reached."""
+
+    def allows(self) -> bool:
+        return False
+
+
+def test_without_time_for_provisional_revisions_the_final_ones_come_alone() -> None:
+    story = stopped_host()
+    assert live(story.items(), Correlate(provisional=True, limit=NotNow())) == story.finals()
 
 
 def test_a_provisional_cascade_that_turns_out_to_be_part_of_another_ends_with_its_id() -> None:

@@ -17,16 +17,17 @@ from stream.transactions import TransactionLostError
 from stream.whole_state import KEY
 from tests.stream.sums_step import Sums
 from tests.stream.test_exactly_once import DEADLINE_S, Source, until
-from tests.stream.test_worker import publish_sources
+
+TAKEN_OVER = "another process has taken over the instance 'one'; give every process an --instance of its own"
 
 
 class Running:
-    """A runner in a thread, what it says and the error that it ended with."""
+    """A runner of the instance `one` in a thread, what it says and the error that it ended with."""
 
-    def __init__(self, settings: KafkaSettings, instance: str, work: Callable[[Runner], None]) -> None:
+    def __init__(self, settings: KafkaSettings, work: Callable[[Runner], None]) -> None:
         self.said: list[str] = []
         self.error: BaseException | None = None
-        self.runner = Runner(settings, instance=instance, say=self.said.append)
+        self.runner = Runner(settings, instance="one", say=self.said.append)
         self._work = work
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
@@ -41,14 +42,6 @@ class Running:
         self.runner.stop.set()
         self.thread.join(DEADLINE_S)
         assert not self.thread.is_alive()
-
-
-def detect(runner: Runner) -> None:
-    runner.detect(Sums)
-
-
-def correlate(runner: Runner) -> None:
-    runner.correlate(Correlate)
 
 
 def test_every_lost_transaction_is_counted_and_told_and_tried_again_until_it_is_stopped() -> None:
@@ -74,34 +67,34 @@ def test_any_other_error_ends_it() -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("work", [detect, correlate])
-def test_of_two_processes_with_one_name_the_older_ends_and_says_so(
-    real_settings: KafkaSettings, work: Callable[[Runner], None]
+@pytest.mark.slow
+def test_of_two_detects_with_one_name_the_older_ends_and_the_newer_goes_on_where_it_stood(
+    real_settings: KafkaSettings,
 ) -> None:
-    publish_sources(real_settings, ["a"])
-    older = Running(real_settings, "one", work)
-    until(lambda: any("exactly once" in line for line in older.said))
-    newer = Running(real_settings, "one", work)
+    source = Source(real_settings)
+    older = Running(real_settings, lambda runner: runner.detect(Sums))
+    source.publish(3)
+    source.await_results()
+    newer = Running(real_settings, lambda runner: runner.detect(Sums))
     until(lambda: older.error is not None)
-    assert str(older.error).startswith("another process has taken over the instance 'one'; give every process")
+    assert str(older.error).startswith(TAKEN_OVER)
+    source.publish(3)
+    source.await_results()
     assert newer.error is None
     newer.stop()
-    older.stop()
+    source.close()
 
 
 @pytest.mark.kafka
-def test_the_newer_process_of_a_name_goes_on_where_the_older_stood(real_settings: KafkaSettings) -> None:
-    source = Source(real_settings)
-    older = Running(real_settings, "one", detect)
-    source.publish(3)
-    source.await_results()
-    newer = Running(real_settings, "one", detect)
+@pytest.mark.slow
+def test_of_two_correlates_with_one_name_the_older_ends_and_says_so(real_settings: KafkaSettings) -> None:
+    older = Running(real_settings, lambda runner: runner.correlate(Correlate))
+    until(lambda: any("exactly once" in line for line in older.said))
+    newer = Running(real_settings, lambda runner: runner.correlate(Correlate))
     until(lambda: older.error is not None)
-    source.publish(3)
-    source.await_results()
+    assert str(older.error).startswith(TAKEN_OVER)
+    assert newer.error is None
     newer.stop()
-    older.stop()
-    source.close()
 
 
 @pytest.mark.kafka
