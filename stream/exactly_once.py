@@ -32,8 +32,8 @@ from stream.worker import Worker, to_stderr
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 STANDBY_LOOK_S = 0.2
-VERDICT_S = 3.0
-"""Two heartbeats, within which a group says that another process has this one's name."""
+VERDICT_S = 2.0
+"""Some heartbeats, within which a group says that another process has this one's name."""
 FIRST_LOOK_S = 5.0
 """A group's first assignment takes a moment; only after this is it fair to say that another candidate is active."""
 

@@ -127,7 +127,8 @@ def consumer_config(settings: KafkaSettings, broker: BrokerInfo, group: str | No
         "partition.assignment.strategy": "cooperative-sticky",
         # A killed member's partitions are taken over after 6 s, the least that a broker allows by default.
         "session.timeout.ms": 6000,
-        "heartbeat.interval.ms": 1500,
+        # The others hear of that by their next heartbeat.
+        "heartbeat.interval.ms": 500,
         # Messages that wait in memory, of each partition. Whoever reads slowly for a moment must not be punished for
         # it: by default librdkafka fetches nothing for a second once so many wait.
         "queued.max.messages.kbytes": 16_384,

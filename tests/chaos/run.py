@@ -106,7 +106,7 @@ def publishing_items(settings: KafkaSettings, items: Iterable[Item], values: int
             for number, item in enumerate(items):
                 ahead_s = number / max(values, 1) * pace_s - (time.monotonic() - begun_s)
                 if ahead_s > _SLICE_S and over.wait(ahead_s):
-                    return outbox.counters
+                    break
                 outbox.send_or_wait(encode(item))
                 outbox.poll()
             outbox.flush(FLUSH_DEADLINE_S)
