@@ -78,7 +78,9 @@ def test_every_role_can_do_its_work_and_no_secret_is_shown(secure_kafka: SecureK
     capture = str(tmp_path / "capture")
     pausetrace(by_file["capture"], "capture", "run", capture)
     pausetrace(by_file["replay"], "replay", capture, "--speed", "max")
-    onto_the_live_topics = ("--to-prefix", PREFIX, "--any-prefix", "--journal", str(tmp_path / "journal"))
+    onto_the_live_topics = (
+        "--to-prefix", PREFIX, "--any-prefix", "--into-source", "--journal", str(tmp_path / "journal"),
+    )  # fmt: skip
     refused = pausetrace(by_file["replay"], "replay", capture, "--speed", "max", *onto_the_live_topics, status=1).stderr
     assert "User:replay has no right to" in refused.splitlines()[-1]
 
