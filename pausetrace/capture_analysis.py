@@ -15,7 +15,7 @@ import msgspec
 
 from analytics.correlate import Correlate
 from analytics.detect import Detect
-from pausetrace.capture_workers import Detected, detect_blocks, detect_in_processes
+from pausetrace.capture_workers import Detected, detect_blocks, detect_in_processes, prepare_processes
 from stream.capture_reader import CaptureFolder
 from stream.capture_select import RowFilter
 from stream.capture_streams import CapturedStreams, Context, captured_streams, read_context
@@ -49,6 +49,8 @@ def analyze_capture(
             f"{path} has {', '.join(folder.manifest.plan.topics)}: an analysis needs the roster and raw topics",
             "capture with control, device, link, flow and the topics of events",
         )
+    if workers > 1:
+        prepare_processes()
     streams = captured_streams(folder, topics, wanted)
     context = read_context(folder, streams, topics, wanted)
     final, unfinished = _run(folder, streams, context, wanted, workers, progress)

@@ -11,8 +11,9 @@ import os
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -33,6 +34,8 @@ from stream.messages import Item
 from stream.offset_gaps import PartitionId
 from stream.record import EVENT, Events, joined, picked
 
+# A fork of this process itself would have its threads' locks, and a fresh process would load Numba once more.
+_context = multiprocessing.get_context("forkserver")
 _END_S = 5.0
 _AHEAD = 1
 """Blocks that a worker has made beside the one that it sends and the one that it makes."""
@@ -65,6 +68,12 @@ def detect_blocks(
     yield Detected(0, 0, _episodes(detect.process(context.cut)), True)
 
 
+def prepare_processes() -> None:
+    """Begins to load what workers need, in a process from which they then fork; it ends with this one."""
+    _context.set_forkserver_preload([__name__])
+    forkserver.ensure_running()
+
+
 def detect_in_processes(
     workers: int,
     folder: CaptureFolder,
@@ -75,15 +84,14 @@ def detect_in_processes(
 ) -> Iterator[Detected]:
     """What detect makes of these partitions in so many processes, which end with this iterator."""
     shares = _shares(folder, partitions, workers)
-    processes: list[tuple[SpawnProcess, Connection]] = []
-    spawn = multiprocessing.get_context("spawn")
+    processes: list[tuple[ForkServerProcess, Connection]] = []
     try:
         for share in shares:
-            ours, theirs = spawn.Pipe(duplex=False)
+            ours, theirs = _context.Pipe(duplex=False)
             fcntl.fcntl(ours.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
             own = CapturedStreams({key: span for key, span in streams.spans.items() if key[0] in share})
             job = _Job(folder.path, tuple(share), own, context, wanted)
-            process = spawn.Process(target=_work, args=(job, theirs), daemon=True, name="detect")
+            process = _context.Process(target=_work, args=(job, theirs), daemon=True, name="detect")
             process.start()
             # With our copy of their end closed, a process that dies ends the pipe.
             theirs.close()
@@ -183,7 +191,7 @@ def _send(pipe: Connection, block: Detected) -> None:
             rest = rest[os.write(pipe.fileno(), rest) :]
 
 
-def _received(process: SpawnProcess, pipe: Connection) -> Iterator[Detected]:
+def _received(process: ForkServerProcess, pipe: Connection) -> Iterator[Detected]:
     while True:
         try:
             told = pipe.recv()
