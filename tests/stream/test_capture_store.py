@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,27 @@ def test_a_capture_killed_again_and_again_at_random_moments_is_whole_in_the_end(
     assert messages_in(folder) == in_place(fabric_messages(30, 5))
     verdict = verify(folder, rows=True)
     assert (verdict.problems, verdict.gaps) == ((), ())
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root: run the tests as root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=True)
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def test_a_capture_that_filled_its_disk_is_completed_when_the_disk_has_grown(small_disk: Path) -> None:
+    folder = small_disk / "capture"
+    status, said = run_to_the_end(folder)
+    assert status == 1
+    assert said.startswith("no space left for ")
+    assert "make room, then run the same command again" in said
+    subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
+    assert run_to_the_end(folder) == (0, "")
+    assert messages_in(folder) == in_place(fabric_messages(BATCHES, 5))
+    assert verify(folder, rows=True).whole
