@@ -15,7 +15,7 @@ from stream.capture_manifest import Manifest, OffsetRange, PartitionPlan, Range
 from stream.capture_message import Captured
 from stream.capture_source import KafkaSource
 from stream.capture_verify import verify
-from stream.errors import BrokerError, ConfigError
+from stream.errors import BrokerError, CaptureError, ConfigError
 from stream.kafka_settings import KafkaSettings
 from stream.messages import encode
 from stream.topics import full_name
@@ -196,3 +196,41 @@ def test_messages_deleted_while_the_capture_was_away_are_a_gap(real_settings: Ka
     assert messages_in(tmp_path / "c") == sender.sent[3:]
     assert manifest.gaps == 3
     assert verify(tmp_path / "c").gaps[0].startswith("pfc[0]@0: 3 messages removed by retention")
+
+
+def damage(folder: Path) -> Path:
+    """Flips a bit of the rows' file."""
+    (path,) = folder.rglob("events/**/p0-*.parquet")
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(bytes(data))
+    return path
+
+
+def test_damaged_files_are_captured_again_from_kafka(any_kafka: KafkaSettings, tmp_path: Path) -> None:
+    sender = Sender(any_kafka)
+    sender.send_rows(0)
+    sender.send_rows(0, partition=1)
+    captured(any_kafka, tmp_path / "c")
+    damage(tmp_path / "c")
+    # What came since is not in the plan.
+    sender.send_rows(1)
+    captured(any_kafka, tmp_path / "c")
+    assert verify(tmp_path / "c", rows=True).whole
+    assert messages_in(tmp_path / "c") == sender.sent[:2]
+    with pytest.raises(CaptureError, match="holds a finished capture"):
+        captured(any_kafka, tmp_path / "c")
+
+
+@pytest.mark.kafka
+def test_damaged_files_whose_messages_kafka_has_removed_are_left(real_settings: KafkaSettings, tmp_path: Path) -> None:
+    sender = Sender(real_settings)
+    sender.send_rows(0)
+    captured(real_settings, tmp_path / "c")
+    path = damage(tmp_path / "c")
+    topic = full_name(real_settings.prefix, "pfc")
+    client = AdminClient({"bootstrap.servers": real_settings.bootstrap_servers})
+    client.delete_records([TopicPartition(topic, 0, 1)])[TopicPartition(topic, 0)].result(30)
+    with pytest.raises(CaptureError, match="is damaged, and Kafka no longer has what was in its 1 damaged parts"):
+        captured(real_settings, tmp_path / "c")
+    assert [problem.split(" is ")[0] for problem in verify(tmp_path / "c").problems] == [str(path)]
