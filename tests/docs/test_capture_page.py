@@ -109,4 +109,4 @@ def test_every_command_of_the_page_of_replay_parses() -> None:
 def test_every_option_of_replay_that_the_page_names_is_one() -> None:
     told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", REPLAY_PAGE)) - {"--workers"}
     shown = (ROOT / "tests/pausetrace/golden/help-replay.txt").read_text()
-    assert told - set(re.findall(r"--[a-z-]+", shown)) == {"--prefix"}  # of the steps
+    assert told - set(re.findall(r"--[a-z-]+", shown)) == {"--prefix", "--source-deadline"}  # of the steps

@@ -30,13 +30,18 @@ SPEED = "20000"
 GAP_MS = 30 * 86_400_000
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kafka)])
-def target(request: pytest.FixtureRequest) -> Iterator[KafkaSettings]:
-    if request.param == "real":
-        yield KafkaSettings(request.getfixturevalue("real_kafka"), f"replay.{fresh_prefix()}")
-        return
+@pytest.fixture
+def embedded_target() -> Iterator[KafkaSettings]:
     with EmbeddedBroker("replay.fabric") as broker:
         yield broker.settings
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kafka)])
+def target(request: pytest.FixtureRequest) -> KafkaSettings:
+    if request.param == "real":
+        return KafkaSettings(request.getfixturevalue("real_kafka"), f"replay.{fresh_prefix()}")
+    settings: KafkaSettings = request.getfixturevalue("embedded_target")
+    return settings
 
 
 def arguments(folder: Path, target: KafkaSettings, *options: str) -> list[str]:
@@ -76,16 +81,16 @@ def test_killed_again_and_again_it_leaves_nothing_out_and_nothing_twice(target: 
 
 @pytest.mark.slow
 def test_killed_by_key_at_full_speed_it_leaves_nothing_out_and_nothing_twice(
-    target: KafkaSettings, tmp_path: Path
+    embedded_target: KafkaSettings, tmp_path: Path
 ) -> None:
     captured = make_capture(tmp_path / "c", 1500)
     options = ("--speed", "max", "--partitions", "by-key")
-    process = start(tmp_path / "c", target, *options)
-    wait_for_messages(target, 1, process)
+    process = start(tmp_path / "c", embedded_target, *options)
+    wait_for_messages(embedded_target, 1, process)
     process.kill()
     process.wait()
-    assert main(arguments(tmp_path / "c", target, *options)) == 0
-    found = on_kafka(target)
+    assert main(arguments(tmp_path / "c", embedded_target, *options)) == 0
+    found = on_kafka(embedded_target)
     assert sorted(as_sent(unplaced(found))) == sorted(as_sent(unplaced(captured)))
 
 
@@ -94,16 +99,16 @@ def unplaced(messages: list[Captured]) -> list[Captured]:
 
 
 @pytest.mark.slow
-def test_stopped_by_a_signal_it_says_how_to_go_on(target: KafkaSettings, tmp_path: Path) -> None:
+def test_stopped_by_a_signal_it_says_how_to_go_on(embedded_target: KafkaSettings, tmp_path: Path) -> None:
     captured = make_capture(tmp_path / "c", BATCHES)
-    process = start(tmp_path / "c", target, "--speed", "1")
-    wait_for_messages(target, 3, process)
+    process = start(tmp_path / "c", embedded_target, "--speed", "1")
+    wait_for_messages(embedded_target, 3, process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, err) == (130, "pausetrace: stopped: run the same replay again to go on\n")
     # At another speed it is still the same replay.
-    assert main(arguments(tmp_path / "c", target, "--speed", "max")) == 0
-    assert is_whole(target, captured)
+    assert main(arguments(tmp_path / "c", embedded_target, "--speed", "max")) == 0
+    assert is_whole(embedded_target, captured)
 
 
 def test_it_tells_what_it_sent_and_then_that_all_is_there(
