@@ -147,6 +147,9 @@ def _tell(args: argparse.Namespace, done: Replayed, options: Options, what: str)
         told = {**done._asdict(), "takes_s": seconds}
         sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
         return
+    if done.found and not done.messages:
+        print(f"nothing to send: {done.found:,} messages were there already (--again sends them anew)")
+        return
     for topic, count in done.messages.items():
         print(f"{topic}: {count:,} messages")
     lasted = duration_text(done.lasted_ms * 10**6)
