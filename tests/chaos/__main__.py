@@ -40,11 +40,23 @@ def main() -> int:
     with run_kafka(KAFKA_IMAGE) as kafka:
         lab = Lab(kafka, folder, amount)
         for name in args.only or ALL:
-            for result in ALL[name](lab):
-                failed += bool(result.differences)
-                _tell(result)
+            failed += _run(name, lab)
     print(f"chaos: {'all held' if not failed else f'{failed} did NOT hold'}, {time.strftime('%F')}")
     return bool(failed)
+
+
+def _run(name: str, lab: Lab) -> int:
+    """Runs one scenario, whatever becomes of it; how many of its runs did not hold."""
+    failed = 0
+    begun_s = time.monotonic()
+    try:
+        for result in ALL[name](lab):
+            failed += bool(result.differences)
+            _tell(result)
+    except Exception as err:  # noqa: BLE001 - the others are still to be run
+        failed += 1
+        _tell(Result(name, [f"{type(err).__name__}: {err}"], time.monotonic() - begun_s))
+    return failed
 
 
 def _tell(result: Result) -> None:

@@ -182,7 +182,7 @@ def broker_gone(lab: Lab) -> Iterator[Result]:
     result, told, settings = lab.run(
         f"the broker SIGKILLed for {GONE_S:g} s",
         trace,
-        GONE_S + 20.0,
+        GONE_S + 40.0,
         disturb=lambda _settings, _folder: broker_away(lab.kafka, 8.0, GONE_S, frozen=False),
         live=True,
         expected=lambda settings: undisturbed(input_on(settings)),
