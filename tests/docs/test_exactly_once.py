@@ -37,6 +37,7 @@ def run_both(settings: KafkaSettings) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_starting_over_as_the_page_says_gives_the_same_from_a_broken_state(
     real_settings: KafkaSettings, kafka_container: RealKafka
 ) -> None:
