@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,8 @@ import pytest
 
 from analytics.offline import final_cascades
 from pausetrace.capture_analysis import analyze_capture
-from pausetrace.importer import import_trace
+from pausetrace.capture_import import capture_trace
 from simulation.trace import read_trace
-from simulation.trace_items import trace_items
-from simulation.trace_rows import trace_streams
 from stream import kinds
 from stream.capture import capture
 from stream.capture_manifest import Range
@@ -29,23 +28,27 @@ from stream.replay import Replayed, replay
 from stream.replay_plan import Options
 from stream.roster import RosterChange, SourceResumed, SourceSuspended, StreamName
 from stream.topics import TOPICS
+from tests.chaos.repeated_trace import PERIOD_NS, RepeatedTrace
+from tests.chaos.repeated_trace import START_NS as BEGIN_NS
 from tests.kafka_brokers import fresh_prefix
 from tests.pausetrace.live_steps import LiveSteps
 from tests.pausetrace.published_traces import START_NS, TRACE, Offsets, published_trace, put, trace_as_items
 from tests.stream.listed_source import capture_listed
 
+SOURCE = RepeatedTrace(TRACE, times=5)
+"""Its cascades lie many of correlate's ticks apart."""
 PACE_S = 2.0
 MAX = 0.0
 
 
 class Recording:
-    """A trace that was published over PACE_S seconds, what was said of it meanwhile, and the capture of it."""
+    """A source that published over PACE_S seconds, what was said of it meanwhile, and the capture of it."""
 
     def __init__(self, settings: KafkaSettings, folder: Path, *, exactly_once: bool = False) -> None:
         self.settings = settings
         self.folder = folder
         with LiveSteps(settings, exactly_once=exactly_once) as steps:
-            import_trace(read_trace(TRACE), settings, "dc-1", START_NS, PACE_S)
+            SOURCE.publish(settings, PACE_S, threading.Event())
             self.finals = steps.finals(len(from_files()))
         with KafkaSource(settings) as source:
             capture(source, folder, [topic.name for topic in TOPICS], settings.prefix, Range())
@@ -55,9 +58,8 @@ def as_bytes(cascades: tuple[Cascade, ...] | list[Cascade]) -> list[bytes]:
     return sorted(encode(cascade).value for cascade in cascades)
 
 
-def from_files(start_ns: int = START_NS) -> list[bytes]:
-    trace = read_trace(TRACE)
-    return as_bytes(final_cascades(trace_items(trace_streams(trace, "dc-1", trace.name, "any", start_ns))))
+def from_files() -> list[bytes]:
+    return as_bytes(final_cascades(SOURCE.items()))
 
 
 def replayed(recording: Recording, target: KafkaSettings, journal: Path, options: Options, count: int) -> list[bytes]:
@@ -90,7 +92,7 @@ def target() -> Iterator[KafkaSettings]:
 
 
 def test_live_cascades_are_those_from_files(recording: Recording) -> None:
-    assert len(recording.finals) > 3
+    assert len(recording.finals) > 15
     assert recording.finals == from_files()
 
 
@@ -113,14 +115,13 @@ def test_replayed_at_the_original_pace(recording: Recording, target: KafkaSettin
     assert replayed(recording, target, tmp_path / "j", options, len(recording.finals)) == recording.finals
 
 
-def test_shifted_in_time_it_is_what_a_trace_of_that_time_gives(
-    recording: Recording, target: KafkaSettings, tmp_path: Path
-) -> None:
-    shift_ns = 86_400_000_000_000
-    options = Options(speed=MAX, shift=shift_ns)
-    assert replayed(recording, target, tmp_path / "j", options, len(recording.finals)) == from_files(
-        START_NS + shift_ns
-    )
+def test_shifted_in_time_it_is_what_a_trace_of_that_time_gives(target: KafkaSettings, tmp_path: Path) -> None:
+    capture_trace(read_trace(TRACE), tmp_path / "c", "dc-1", START_NS)
+    options = Options(speed=MAX, shift=86_400_000_000_000)
+    expected = as_bytes(final_cascades(trace_as_items(start_ns=START_NS + 86_400_000_000_000)))
+    with LiveSteps(target) as steps:
+        assert whole(replay(tmp_path / "c", target, options, tmp_path / "j"))
+        assert steps.finals(len(expected)) == expected
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_shifted_in_time_it_is_what_a_trace_of_that_time_gives(
     [
         RowFilter(devices=frozenset({"h6", "leaf2"})),
         RowFilter(kinds=frozenset({kinds.PFC_XOFF, kinds.PFC_XON})),
-        RowFilter(from_ns=START_NS + 600_000, to_ns=START_NS + 1_500_000),
+        RowFilter(from_ns=BEGIN_NS + PERIOD_NS, to_ns=BEGIN_NS + 3 * PERIOD_NS + 700_000),
     ],
     ids=["device", "kind", "time"],
 )
