@@ -26,7 +26,7 @@ from stream.transactions import Placed, Transactions
 _PREFIX = "detect/"
 COMMIT_COST_RATIO = 8.0
 """While the worker is behind, commits take at most a ninth of the time."""
-MOST_BETWEEN_S = 0.5
+MOST_BETWEEN_S = 1.0
 MOST_BETWEEN_BYTES = 32 << 20
 """Of outputs, which wait in memory for the commit."""
 

@@ -48,7 +48,7 @@ def words(events: Events) -> Words:
     """The same rows as words, without a copy where they lie one behind the other."""
     if not events.flags.c_contiguous:
         events = joined([events])
-    return events.view(np.int64).reshape(-1, WORDS)
+    return np.ndarray((len(events), WORDS), np.int64, events)
 
 
 MAX_TIME_NS = 1 << 62
