@@ -68,10 +68,12 @@ def register(verbs: Verbs) -> None:
 def run_detect(args: argparse.Namespace) -> int:
     """Works as detect."""
     from analytics.detect import Detect
+    from stream.allocator import keep_freed_memory
     from stream.kafka_settings import connect
     from stream.topics import RAW
     from stream.worker import Worker, stop_on_signals
 
+    keep_freed_memory()
     settings = kafka_settings(args)
     with stop_on_signals() as stop, _metrics(args) as tell:
         if connect(settings).embedded:
