@@ -150,7 +150,8 @@ class _Failure(NamedTuple):
 def _work(job: _Job, pipe: Connection) -> None:
     """What a worker's process does."""
     outgoing: Queue[Detected | _Failure | None] = Queue(_AHEAD)
-    sender = Thread(target=_send_all, args=(pipe, outgoing), name="sender")
+    # A daemon: where this thread fails otherwise, the process ends, and the end of the pipe tells of it.
+    sender = Thread(target=_send_all, args=(pipe, outgoing), name="sender", daemon=True)
     sender.start()
     try:
         found = detect_blocks(
@@ -161,9 +162,6 @@ def _work(job: _Job, pipe: Connection) -> None:
         outgoing.put(None)
     except PausetraceError as err:
         outgoing.put(_Failure(err.message, err.next_step))
-    except BaseException:
-        os._exit(EXIT_FAILURE) if not sender.is_alive() else outgoing.put(None)
-        raise
     sender.join()
 
 
@@ -227,10 +225,10 @@ def _received_rows(pipe: Connection, count: int) -> Events:
 
 
 def _episodes(items: Sequence[Item]) -> list[Batch]:
-    return [_with_effect(item) for item in items if isinstance(item, Batch)]
+    return [without_rows_of_no_effect(item) for item in items if isinstance(item, Batch)]
 
 
-def _with_effect(batch: Batch) -> Batch:
+def without_rows_of_no_effect(batch: Batch) -> Batch:
     """The batch without rows that make no difference to correlate, which it then need not be sent and sorted.
 
     The newest row stays, since it says how far time has come, and so do all rows of a port that has no others, since

@@ -1,0 +1,51 @@
+"""Workers over a capture: what a worker cannot finish is never taken for finished, and none is left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pausetrace.capture_workers import detect_in_processes, without_rows_of_no_effect
+from stream import kinds
+from stream.batch import Batch, StreamKey
+from stream.capture_reader import CaptureFolder
+from stream.capture_select import RowFilter
+from stream.capture_streams import captured_streams, read_context
+from stream.errors import PausetraceError
+from stream.record import empty_events
+from stream.topics import RAW
+from tests.stream.capture_samples import fabric_messages
+from tests.stream.listed_source import capture_listed
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CaptureFolder:
+    capture_listed(fabric_messages(), tmp_path / "c")
+    return CaptureFolder(tmp_path / "c")
+
+
+def test_a_worker_that_fails_is_an_error_and_not_an_end(
+    folder: CaptureFolder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    streams = captured_streams(folder, RAW, RowFilter())
+    context = read_context(folder, streams, RAW, RowFilter())
+    # No worker can make sense of this.
+    context.ends = dict.fromkeys(context.ends, 3)  # type: ignore[arg-type]
+    partitions = sorted({partition for partition, _ in streams.spans})
+    found = detect_in_processes(2, folder, partitions, streams, context, RowFilter())
+    with pytest.raises(PausetraceError, match=r"a worker ended before its work was done \(exit status 1\)"):
+        list(found)
+    assert "TypeError: 'int' object is not iterable" in capfd.readouterr().err
+
+
+def test_rows_of_no_effect_go_where_others_name_the_port_and_say_how_far_time_has_come() -> None:
+    events = empty_events(6)
+    events["time_ns"] = [1, 2, 3, 4, 5, 6]
+    events["kind"] = kinds.PORT_BYTES
+    events["side"] = [kinds.SIDE_RX, kinds.SIDE_TX, kinds.SIDE_RX, kinds.SIDE_RX, kinds.SIDE_RX, kinds.SIDE_RX]
+    events["port"] = [0, 0, 1, 0, 0, 0]
+    batch = Batch(StreamKey("dc-1", "s|queue", "e", "episode", "leaf-1"), 10, 7, ("p0", "p1"), events)
+    left = without_rows_of_no_effect(batch)
+    assert left.events["time_ns"].tolist() == [2, 3, 6]
+    assert (left.next_seq, left.ports, left.mark_ns) == (16, ("p0", "p1"), 7)
