@@ -39,6 +39,7 @@ class Bar:
         if self._first is None:
             # What an earlier process has done says nothing of how fast this one is.
             self._first, self._begun_s = done, now_s
+            self._progress.reset(self._task, total=total, completed=done)
         if now_s - self._shown_s < REFRESH_S and done < total:
             return
         self._shown_s = now_s

@@ -57,6 +57,22 @@ def test_rows_of_several_messages_are_merged_by_time(tmp_path: Path) -> None:
     assert table["row"].null_count == 6
 
 
+def test_row_groups_tell_their_times_so_that_readers_can_pass_over_them(tmp_path: Path) -> None:
+    listed = [
+        message(
+            rows("pfc", "leaf-1", 1000, START_NS + number * 10**9, number * 1000, step_ns=10**6), 0, number, START_NS
+        )
+        for number in range(70)
+    ]
+    capture_listed(listed, tmp_path / "c")
+    metadata = pq.ParquetFile(tmp_path / "c" / paths(tmp_path / "c")[0]).metadata
+    groups = [metadata.row_group(number).column(0) for number in range(metadata.num_row_groups)]
+    assert [group.path_in_schema for group in groups] == ["time_ns"] * 2
+    assert groups[0].statistics.min == START_NS
+    assert groups[0].statistics.max < groups[1].statistics.min
+    assert all(group.has_offset_index and group.has_column_index for group in groups)
+
+
 def test_rows_of_very_many_hours_share_a_file(tmp_path: Path) -> None:
     capture_listed([message(rows("pfc", "leaf-1", 500, START_NS, step_ns=HOUR_NS), 0, 0, START_NS)], tmp_path / "c")
     assert paths(tmp_path / "c")[0] == "events/topic=pfc/hour=mixed/p0-000000.parquet"
