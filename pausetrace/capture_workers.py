@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from analytics.detect import Detect
 from analytics.rows import without_effect
 from stream.batch import Batch, StreamKey
-from stream.capture_blocks import blocks
+from stream.capture_blocks import BLOCK_EVENTS, LOOKAHEAD_EVENTS, blocks
 from stream.capture_reader import CaptureFolder
 from stream.capture_select import RowFilter
 from stream.capture_streams import CapturedStreams, Context
@@ -59,11 +59,16 @@ def detect_blocks(
     streams: CapturedStreams,
     context: Context,
     wanted: RowFilter,
+    workers: int = 1,
 ) -> Iterator[Detected]:
-    """What detect makes of these partitions."""
+    """What detect makes of these partitions; one of several `workers` takes a share of the memory."""
     # It ends a stream when it has read the last row, so it may know of the end before.
     detect.process(context.roster)
-    for block in blocks(folder, partitions, streams, wanted, ends=context.ends):
+    found = blocks(
+        folder, partitions, streams, wanted, ends=context.ends,
+        lookahead_events=LOOKAHEAD_EVENTS // workers, block_events=BLOCK_EVENTS // workers,
+    )  # fmt: skip
+    for block in found:
         yield Detected(block.until_ms, block.messages, _episodes(detect.process(block.batches)))
     yield Detected(0, 0, _episodes(detect.process(context.cut)), True)
 
@@ -90,7 +95,7 @@ def detect_in_processes(
             ours, theirs = _context.Pipe(duplex=False)
             fcntl.fcntl(ours.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
             own = CapturedStreams({key: span for key, span in streams.spans.items() if key[0] in share})
-            job = _Job(folder.path, tuple(share), own, context, wanted)
+            job = _Job(folder.path, tuple(share), own, context, wanted, len(shares))
             process = _context.Process(target=_work, args=(job, theirs), daemon=True, name="detect")
             process.start()
             # With our copy of their end closed, a process that dies ends the pipe.
@@ -140,6 +145,7 @@ class _Job:
     streams: CapturedStreams
     context: Context
     wanted: RowFilter
+    workers: int
 
 
 class _Failure(NamedTuple):
@@ -155,8 +161,9 @@ def _work(job: _Job, pipe: Connection) -> None:
     sender.start()
     try:
         found = detect_blocks(
-            Detect(), CaptureFolder(job.path), sorted(job.partitions), job.streams, job.context, job.wanted
-        )
+            Detect(), CaptureFolder(job.path), sorted(job.partitions), job.streams, job.context, job.wanted,
+            job.workers,
+        )  # fmt: skip
         for block in found:
             outgoing.put(block)
         outgoing.put(None)

@@ -58,12 +58,8 @@ def test_rows_of_several_messages_are_merged_by_time(tmp_path: Path) -> None:
 
 
 def test_row_groups_tell_their_times_so_that_readers_can_pass_over_them(tmp_path: Path) -> None:
-    listed = [
-        message(
-            rows("pfc", "leaf-1", 1000, START_NS + number * 10**9, number * 1000, step_ns=10**6), 0, number, START_NS
-        )
-        for number in range(70)
-    ]
+    batches = [rows("pfc", "leaf-1", 1000, START_NS + n * 10**9, n * 1000, step_ns=10**6) for n in range(70)]
+    listed = [message(batch, 0, offset, START_NS) for offset, batch in enumerate(batches)]
     capture_listed(listed, tmp_path / "c")
     metadata = pq.ParquetFile(tmp_path / "c" / paths(tmp_path / "c")[0]).metadata
     groups = [metadata.row_group(number).column(0) for number in range(metadata.num_row_groups)]
