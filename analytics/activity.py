@@ -107,8 +107,8 @@ def close(
     for r in range(queues[queue, Q_ROOTS]):
         at = counts[N_BLAMES]
         ppm = int(state.shares[queue, r] * 1e6 + 0.5)
-        blames[at, 0], blames[at, 1] = slot, state.roots[queue, r]
-        blames[at, 2] = (paused_ns // 1_000_000) * ppm + (paused_ns % 1_000_000 * ppm + 500_000) // 1_000_000
+        blames[at, 0], blames[at, 1], blames[at, 2] = slot, queue, state.roots[queue, r]
+        blames[at, 3] = (paused_ns // 1_000_000) * ppm + (paused_ns % 1_000_000 * ppm + 500_000) // 1_000_000
         counts[N_BLAMES] += 1
         activate(state.roots[queue, r], state.shares[queue, r], slot, -1, end_ns, state, links)
     queues[queue, Q_ORDER] = 0

@@ -30,6 +30,7 @@ from analytics.order import in_order
 from analytics.renames import carry_names
 from analytics.rows import pause_rows, window_rows
 from analytics.topology import PRIORITIES, Topology
+from analytics.victims import FlowRows, SentByFlows
 from stream.facts import Device, Flow, Link
 from stream.identity import Standing
 from stream.record import Events
@@ -60,6 +61,7 @@ class Engine:
         """By id, the versions of a flow and from when on each holds."""
         self.noted = Noted()
         self.ledgers = Ledgers()
+        self.sent = SentByFlows()
         self.cursor_ns = layout.NEVER
         self._needed_ns = layout.NEVER
         self.next_expiry_ns = layout.FOREVER
@@ -125,6 +127,10 @@ class Engine:
         ]
         self.noted.take(events, ports, self.topology)
         self._count_unresolved(self._unresolved_names(events, ports))
+        windows, of_flow = made[1]
+        flow_rows = windows[:, layout.ROW_TYPE] == layout.FLOW
+        columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
+        self.sent.add(FlowRows(of_flow[flow_rows], *(windows[flow_rows, column] for column in columns)))
         self._rows = np.concatenate((self._rows, *(rows for rows, _ in made)))
         self._row_flows = np.concatenate((self._row_flows, *(flows for _, flows in made)))
 
@@ -149,6 +155,7 @@ class Engine:
         firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
         self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
         self.noted.forget(self._needed_ns)
+        self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
 
     def still_open(self, now_ns: int) -> list[Closed]:
         """The cascades that have not closed, with open pauses up to `now_ns`. It books on the ledgers: use a copy."""
@@ -158,7 +165,7 @@ class Engine:
             pause_ns = max(0, now_ns - start_ns)
             count = int(self.queues[queue, layout.Q_ROOTS])
             blames = [
-                [slot, root, round(share * pause_ns)]
+                [slot, queue, root, round(share * pause_ns)]
                 for root, share in zip(
                     self.roots[queue, :count].tolist(), self.shares[queue, :count].tolist(), strict=True
                 )
@@ -175,8 +182,9 @@ class Engine:
         """A copy that can be advanced on its own; the topology is shared until a fact changes it."""
         twin = copy.copy(self)
         twin.counters = Counter()
-        twin.ledgers = copy.deepcopy(self.ledgers)
+        twin.ledgers = self.ledgers.copy()
         twin._shares_topology = True
+        twin.sent = self.sent.copy()
         twin.noted, twin._counted = self.noted.copy(), set(self._counted)
         for name in ("queues", "roots", "shares", "devices", "ports", "slots"):
             setattr(twin, name, getattr(self, name).copy())
@@ -197,7 +205,7 @@ class Engine:
         return state | {
             "topology": self.topology.state(), "ledgers": self.ledgers.state(), "cursor_ns": self.cursor_ns,
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
-            "noted": self.noted.state(),
+            "noted": self.noted.state(), "sent": self.sent.state(),
             "needed_ns": self._needed_ns,
             "flows": [[from_ns, _flow_encoder.encode(flow)]
                       for _, versions in sorted(self.flows.items()) for from_ns, flow in versions],
@@ -212,6 +220,7 @@ class Engine:
         self.cursor_ns, self.next_expiry_ns = state["cursor_ns"], state["next_expiry_ns"]
         self.free_slots, self._stale = state["free_slots"], state["stale"]
         self.noted = Noted.of_state(state["noted"])
+        self.sent.load(state["sent"])
         self._needed_ns = state["needed_ns"]
         for from_ns, message in state["flows"]:
             flow = _flow_decoder.decode(message)

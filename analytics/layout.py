@@ -60,7 +60,7 @@ S_COLUMNS = 5
 # Columns of the ledgers: what a run tells its caller, in whole ns and ppm, so that sums do not depend on their order.
 L_EDGE_COLUMNS = 6  # slot, told queue, egress queue, ppm, whether the egress was stopped, ingress port
 L_CLOSE_COLUMNS = 6  # slot, queue, start_ns, paused_ns, whether the end was guessed, the pauser's port (-1: unknown)
-L_BLAME_COLUMNS = 3  # slot, root, pause ns
+L_BLAME_COLUMNS = 4  # slot, told queue, root, pause ns
 L_FLOW_COLUMNS = 4  # slot, root, row id, whether the bytes left their source (0: they passed the root)
 L_JOIN_COLUMNS = 2  # slot that lives, slot that ends
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ import numpy.typing as npt
 from stream.kinds import INT64_MAX
 
 Ints = npt.NDArray[np.int64]
+
+MAX_STOPS = 100_000
+"""Stops of a cascade that are remembered one by one, by which it is known whom it held up."""
 
 
 def bounded_sum(amounts: Iterable[int]) -> int:
@@ -67,7 +71,20 @@ class Ledger:
     queues: dict[int, QueueTally] = field(default_factory=dict)
     edges: dict[tuple[int, int], EdgeTally] = field(default_factory=dict)
     flow_bytes: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    blamed_ns: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Pause ns by (told queue, root): of whom it was stopped."""
+    stops: dict[tuple[int, int], int] = field(default_factory=dict)
+    """When stops ended, by (told queue, when they began); of MAX_STOPS at most."""
     former_ids: list[str] = field(default_factory=list)
+
+    def copy(self) -> Ledger:
+        """A copy that further bookings change alone."""
+        return Ledger(
+            dict(self.root_ns),
+            {queue: copy.copy(tally) for queue, tally in self.queues.items()},
+            {pair: copy.copy(edge) for pair, edge in self.edges.items()},
+            dict(self.flow_bytes), dict(self.blamed_ns), dict(self.stops), list(self.former_ids),
+        )  # fmt: skip
 
     def absorb(self, other: Ledger) -> None:
         """Takes in all of a cascade that was joined to this one."""
@@ -90,6 +107,10 @@ class Ledger:
             kept.ingress = edge.ingress if kept.ingress < 0 else kept.ingress
         for key, amount in other.flow_bytes.items():
             self.flow_bytes[key] = bounded_sum((self.flow_bytes.get(key, 0), amount))
+        for pair, ns in other.blamed_ns.items():
+            self.blamed_ns[pair] = bounded_sum((self.blamed_ns.get(pair, 0), ns))
+        for stop, end_ns in other.stops.items():
+            self.stops[stop] = max(self.stops.get(stop, 0), end_ns)
         self.former_ids += other.former_ids
 
 
@@ -114,13 +135,20 @@ class Ledgers:
     def __init__(self) -> None:
         self.by_slot: dict[int, Ledger] = {}
 
+    def copy(self) -> Ledgers:
+        """A copy that further bookings change alone."""
+        twin = Ledgers()
+        twin.by_slot = {slot: ledger.copy() for slot, ledger in self.by_slot.items()}
+        return twin
+
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         return [
             [slot, list(ledger.root_ns.items()),
              [[queue, *dataclasses.astuple(tally)] for queue, tally in ledger.queues.items()],
              [[*pair, *dataclasses.astuple(edge)] for pair, edge in ledger.edges.items()],
-             [[*key, amount] for key, amount in ledger.flow_bytes.items()], ledger.former_ids]
+             [[*key, amount] for key, amount in ledger.flow_bytes.items()],
+             [[*pair, ns] for pair, ns in ledger.blamed_ns.items()], _stops_array(ledger.stops), ledger.former_ids]
             for slot, ledger in self.by_slot.items()
         ]  # fmt: skip
 
@@ -132,9 +160,11 @@ class Ledgers:
                 {queue: QueueTally(*tally) for queue, *tally in queues},
                 {(told, egress): EdgeTally(*tally) for told, egress, *tally in edges},
                 {(root, flow, at_source): amount for root, flow, at_source, amount in flows},
+                {(queue, root): ns for queue, root, ns in blamed},
+                {(queue, begin): end for queue, begin, end in stops.reshape(-1, 3).tolist()},
                 former_ids,
             )
-            for slot, roots, queues, edges, flows, former_ids in state
+            for slot, roots, queues, edges, flows, blamed, stops, former_ids in state
         }
 
     def open(self, slot: int) -> Ledger:
@@ -165,11 +195,16 @@ class Ledgers:
             else:
                 edge.ppm += ppm
                 edge.passed_ppm += passed
-        for (slot, root), pause_ns in _rows(sums(blames[:, :2], blames[:, 2])):
+        for (slot, queue, root), pause_ns in _rows(sums(blames[:, :3], blames[:, 3])):
             ledger = self.open(slot)
             ledger.root_ns[root] = bounded_sum((ledger.root_ns.get(root, 0), pause_ns))
+            ledger.blamed_ns[queue, root] = bounded_sum((ledger.blamed_ns.get((queue, root), 0), pause_ns))
         for slot, queue, start_ns, pause_ns, guessed, pauser in closes.tolist():
-            tally = self.open(slot).queues.setdefault(queue, QueueTally())
+            ledger = self.open(slot)
+            if len(ledger.stops) < MAX_STOPS:
+                end_ns = bounded_sum((start_ns, pause_ns))
+                ledger.stops[queue, start_ns] = max(ledger.stops.get((queue, start_ns), 0), end_ns)
+            tally = ledger.queues.setdefault(queue, QueueTally())
             tally.pauses += 1
             tally.pause_ns = bounded_sum((tally.pause_ns, pause_ns))
             tally.first_ns = min(tally.first_ns, start_ns)
@@ -184,6 +219,10 @@ class Ledgers:
             key = (root, int(flow_ids[row]), at_source)
             ledger = self.open(slot)
             ledger.flow_bytes[key] = bounded_sum((ledger.flow_bytes.get(key, 0), int(amounts[row])))
+
+
+def _stops_array(stops: dict[tuple[int, int], int]) -> Ints:
+    return np.array([(queue, begin, end) for (queue, begin), end in stops.items()], np.int64).ravel()
 
 
 def _rows(summed: tuple[Ints, ...]) -> list[Any]:

@@ -255,17 +255,6 @@ class Topology:
         _search(distance, hosts, self.is_host, self.fan_start, self.fan_ports, self.port_peer, self.port_device)
         return distance
 
-    def tiers(self) -> dict[str, int]:
-        """By name, how many links each device is from the nearest host: 0 a host, 1 where hosts hang."""
-        near = {int(device) for device in np.flatnonzero(self.is_host)}
-        found, tier = dict.fromkeys(near, 0), 0
-        while near:
-            tier += 1
-            ports = np.flatnonzero(np.isin(self.port_device, list(near)) & (self.port_peer >= 0))
-            near = set(self.port_device[self.port_peer[ports]].tolist()) - found.keys()
-            found.update(dict.fromkeys(near, tier))
-        return {self.devices[device]: number for device, number in found.items()}
-
     def _sibling_groups(self, device_count: int) -> None:
         """Siblings of an uplink leave one device for one tier, those of a downlink reach one device from one tier.
 

@@ -15,13 +15,14 @@ import msgspec
 from analytics import layout
 from analytics.announced import Announced
 from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
-from analytics.confidence import PPM, confidence_of, losses
+from analytics.confidence import ACCEPT_PPM, PPM, confidence_of, losses
 from analytics.cycles import rings
 from analytics.engine import Closed, Engine
 from analytics.ledger import QueueTally, bounded_sum
-from analytics.topology import PRIORITIES
+from analytics.topology import PRIORITIES, Topology
+from analytics.victims import Exposure, exposures, known_flows
 from stream import kinds
-from stream.cascade import Cascade, Contributor, Edge, PausedQueue, Root
+from stream.cascade import Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
 from stream.facts import Flow
 
 REPORT_PPM = 20_000
@@ -33,6 +34,8 @@ LINK_PPM = 100_000
 MAX_LISTED = 1_000
 """Queues, edges and contributors (of all roots) listed at most, the largest: a cascade must fit into one message."""
 
+EXPOSURE_NS = 2_000
+"""A flow is a victim from here on: the time of two 100-kB bursts at 400 Gb/s."""
 HARMLESS_NS = 100_000
 WARNING_SHARE, CRITICAL_SHARE = 0.05, 0.20
 LIFE_MIN_NS = 1_000_000
@@ -76,7 +79,62 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         edges=tuple(_edges(engine, closed)[:MAX_LISTED]),
         missing_evidence=confidence.missing,
         losses={name: count for name, count in lost.items() if count},
+        victims=_victims(engine, closed, roots),
     )
+
+
+def _victims(engine: Engine, closed: Closed, roots: list[Root]) -> tuple[Victim, ...]:
+    """Flows that fed no root of a share that is asserted, and that such roots held up for longer than EXPOSURE_NS."""
+    topology, names = engine.topology, engine.topology.names
+    asserted = {(root.device, root.port, root.priority) for root in roots if root.share_ppm >= ACCEPT_PPM}
+    fed = {flow.flow for root in roots if root.share_ppm >= ACCEPT_PPM for flow in root.contributors}
+    # What waited until the end leaves after it; a cascade closes when everything up to then is known.
+    until_ns = closed.end_ns + layout.GAP_NS
+    known = known_flows(engine.flows, until_ns, topology)
+    of_queue: dict[int, list[tuple[int, int]]] = {}
+    for (queue, root), ns in closed.ledger.blamed_ns.items():
+        of_queue.setdefault(queue, []).append((root, ns))
+    found = []
+    for number, times in exposures(
+        engine.sent, closed.ledger.stops, closed.start_ns - layout.GAP_NS, until_ns, known, topology
+    ).items():
+        if f"{number:016x}" in fed or sum(time.end_ns - time.begin_ns for time in times) <= EXPOSURE_NS:
+            continue
+        held_by = _held_by(topology, times, of_queue)
+        held_ns = sum(part.pause_ns for part in held_by if (part.device, part.port, part.priority) in asserted)
+        if held_ns <= EXPOSURE_NS:
+            continue
+        flow = engine.flow_at(number, until_ns)
+        found.append(
+            Victim(
+                flow=f"{number:016x}",
+                name=flow.name if flow else "",
+                src_device=names.device(flow.src_device) if flow else "",
+                dst_device=names.device(flow.dst_device) if flow else "",
+                pause_ns=held_ns,
+                roots=held_by,
+            )
+        )
+    return tuple(sorted(found, key=lambda victim: (-victim.pause_ns, victim.flow))[:MAX_LISTED])
+
+
+def _held_by(
+    topology: Topology, times: list[Exposure], of_queue: dict[int, list[tuple[int, int]]]
+) -> tuple[HeldBy, ...]:
+    """The time, split over the roots as the stops of each queue are."""
+    by_root: Counter[int] = Counter()
+    for begin_ns, end_ns, queue in times:
+        blamed = of_queue.get(queue, [])
+        total = sum(ns for _, ns in blamed)
+        for root, ns in blamed:
+            by_root[root] += (end_ns - begin_ns) * ns // total if total else 0
+    held = []
+    for root, ns in by_root.items():
+        if ns and root & 3 == layout.ROOT_EGRESS:
+            held.append(HeldBy(*topology.queue_name(root >> 2), ns))
+        elif ns and root & 3 != layout.ROOT_SPECIAL:
+            held.append(HeldBy(topology.devices[root >> 2], "", kinds.NO_PRIORITY, ns))
+    return tuple(sorted(held, key=lambda part: (-part.pause_ns, part.device, part.port, part.priority)))
 
 
 class _Ring(NamedTuple):
@@ -134,9 +192,9 @@ def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:
 
     Source: docs/concepts.md; Cao, Wang and Zegura, INFOCOM 2000, "Performance of hashing-based schemes".
     """
-    collided = {root.device for root in roots if root.root_class == "ecmp_collision"}
-    tiers = engine.topology.tiers() if len(collided) > 1 else {}
-    met = {tiers.get(device, 0) for device in collided}
+    topology = engine.topology
+    collided = [root.device for root in roots if root.root_class == "ecmp_collision"]
+    met = {int(topology.tier[topology.place_device(device)]) for device in collided}
     if len(met) < 2:
         return roots
     why = f"collisions at tiers {', '.join(map(str, sorted(met)))} at once: their hash functions are alike"
@@ -202,7 +260,8 @@ def _root_facts(
             for member in members
         ),
         active_ns=active_ns,
-        ring=tuple(":".join(topology.queue_name(queue)[:2]) for queue in ring.queues) if ring is not None else (),
+        # By name: the numbers of queues depend on what was read first.
+        ring=tuple(sorted(":".join(topology.queue_name(q)[:2]) for q in ring.queues)) if ring is not None else (),
         quiet_ns=ring.quiet_ns if ring is not None else 0,
         quiet_limit_ns=ring.limit_ns if ring is not None else 0,
         stops=told.pauses,

@@ -84,7 +84,8 @@ def import_trace(
 
 def _publish_facts(publisher: Publisher, streams: TraceStreams) -> None:
     for fact in streams.facts:
-        publisher.fact(fact)
+        # They come in the order of the trace, not of their times.
+        publisher.fact(fact, streams.from_ns)
     publisher.down(streams.from_ns)
 
 

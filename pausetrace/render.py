@@ -15,10 +15,11 @@ from pausetrace.cascade_tree import Node, Tree, build_trees, place_name
 from pausetrace.class_names import MODES, SEVERITY_STYLES, ClassName, class_name
 from pausetrace.plain_text import printable
 from pausetrace.units import bytes_text, duration_text, share_text, time_text
-from stream.cascade import FINAL, Cascade, Contributor, Root
+from stream.cascade import FINAL, Cascade, Contributor, Root, Victim
 
 MAX_QUEUES = 60
 """Queues drawn of one cascade, the longest stopped ones; the rest is summed up where it hangs."""
+MAX_VICTIMS = 3
 MAX_CONTRIBUTORS = 5
 MAX_WIDTH = 120
 
@@ -119,6 +120,7 @@ def cascade_picture(cascade: Cascade, console: Console, local: bool = False) -> 
     trees = build_trees(cascade)
     lines = [*_head(cascade, trees, glyphs, width), Text("")]
     lines += _body(cascade, trees, glyphs, width)
+    lines += _victims(cascade, glyphs, width)
     lines += _foot(cascade, glyphs, width, local)
     return Group(*lines)
 
@@ -282,11 +284,29 @@ def _reasons(tree: Tree, root: Root, glyphs: Glyphs) -> Iterator[tuple[str, str]
 
 
 def _contributor(flow: Contributor, glyphs: Glyphs) -> str:
-    name = printable(flow.name or flow.flow)
-    name = name if name.startswith("flow") else f"flow {name}"
     ends = f"{printable(flow.src_device)} {glyphs.arrow} {printable(flow.dst_device)}"
     estimated = ", estimated" if flow.estimated else ""
-    return f"{name}  {ends}  {bytes_text(flow.bytes)}, {share_text(flow.share_ppm)}{estimated}"
+    return f"{_flow_name(flow)}  {ends}  {bytes_text(flow.bytes)}, {share_text(flow.share_ppm)}{estimated}"
+
+
+def _victims(cascade: Cascade, glyphs: Glyphs, width: int) -> Iterator[Text]:
+    """The flows that were held up for longest, one a line."""
+    if not cascade.victims:
+        return
+    count = len(cascade.victims)
+    head = f" held up though they fed no root: {count:,} flow{'s' if count > 1 else ''}"
+    yield from _wrapped(Text(head, style="dim"), "   ", width)
+    for victim in cascade.victims[:MAX_VICTIMS]:
+        ends = f"{printable(victim.src_device)} {glyphs.arrow} {printable(victim.dst_device)}"
+        told = f" {glyphs.bullet} {_flow_name(victim)}  {ends}  {glyphs.duration(victim.pause_ns)}"
+        yield from _wrapped(Text(told), "   ", width)
+    if count > MAX_VICTIMS:
+        yield Text(f" {glyphs.more} and {count - MAX_VICTIMS:,} more", style="dim")
+
+
+def _flow_name(flow: Contributor | Victim) -> str:
+    name = printable(flow.name or flow.flow)
+    return name if name.startswith("flow") else f"flow {name}"
 
 
 def _foot(cascade: Cascade, glyphs: Glyphs, width: int, local: bool) -> Iterator[Text]:

@@ -49,18 +49,15 @@ class WindowScore(msgspec.Struct, frozen=True):
 
 
 class FlowCounts(msgspec.Struct, frozen=True):
-    """Flows by what they were and what they were named; pooled over cases before any ratio is made.
-
-    Victim counts are None while cascades name no victims.
-    """
+    """Flows by what they were and what they were named; pooled over cases before any ratio is made."""
 
     contributors_found: int
     contributors_missed: int
     contributors_false: int
     innocents_blamed: int
-    victims_found: int | None = None
-    victims_missed: int | None = None
-    victims_false: int | None = None
+    victims_found: int
+    victims_missed: int
+    victims_false: int
 
 
 class CaseScore(msgspec.Struct, frozen=True):
@@ -140,6 +137,7 @@ class _Blame:
                 heaviest[key] = max(heaviest.get(key, (0.0, "")), (share, root.root_class))
         self.shares = kept_shares(summed)
         self.classes = {key: root_class for key, (_, root_class) in heaviest.items()}
+        self.victims = {flow.name for cascade, _ in weights for flow in cascade.victims}
         self.accused = {
             flow.name
             for cascade, _ in weights
@@ -221,9 +219,17 @@ def _flow_counts(truth: Truth, blames: Sequence[_Blame]) -> FlowCounts:
     labels = truth.label_of_flow
     accused = {flow for blame in blames for flow in blame.accused if labels.get(flow) not in LEFT_OUT_LABELS}
     contributors = {flow for flow, label in labels.items() if label == "contributor"}
+    victims = {flow for flow, label in labels.items() if label == "victim"}
+    # A flow that feeds one root and is held up by another is no victim.
+    all_accused = {flow for blame in blames for flow in blame.accused}
+    held_up = {flow for blame in blames for flow in blame.victims if labels.get(flow) not in LEFT_OUT_LABELS}
+    held_up -= all_accused
     return FlowCounts(
         contributors_found=len(accused & contributors),
         contributors_missed=len(contributors - accused),
         contributors_false=len(accused - contributors),
         innocents_blamed=sum(labels.get(flow) == "unaffected" for flow in accused),
+        victims_found=len(held_up & victims),
+        victims_missed=len(victims - held_up),
+        victims_false=len(held_up - victims),
     )

@@ -40,10 +40,9 @@ def summarise(scores: Sequence[CaseScore]) -> Summary:
     flows = [score.flows for score in scores if score.flows is not None]
     found = sum(counts.contributors_found for counts in flows)
     wrong = sum(counts.contributors_missed + counts.contributors_false for counts in flows)
-    victims = [counts for counts in flows if counts.victims_found is not None]
-    victims_found = sum(counts.victims_found or 0 for counts in victims)
-    victims_false = sum(counts.victims_false or 0 for counts in victims)
-    victims_missed = sum(counts.victims_missed or 0 for counts in victims)
+    victims_found = sum(counts.victims_found for counts in flows)
+    victims_false = sum(counts.victims_false for counts in flows)
+    victims_missed = sum(counts.victims_missed for counts in flows)
     return Summary(
         cases=len(scores),
         blame_distance_mean=_mean(distances),

@@ -76,6 +76,7 @@ class Flows:
     qpn: Ints
     priority: Ints
     size_bytes: Ints
+    start_ns: Ints
     paths: tuple[tuple[Hop, ...], ...]
 
 

@@ -30,7 +30,7 @@ def trace_flow_ids(flows: Flows) -> list[int]:
 
 
 def trace_facts(trace: Trace, fabric: str, source: str, epoch: str, start_ns: int) -> tuple[Fact, ...]:
-    """Devices, then links, then flows, all valid from start_ns on and numbered from 0 in each fact stream."""
+    """Devices, then links, then flows, numbered from 0 in each fact stream; valid from start_ns, flows from theirs."""
 
     def stream(seq: int) -> FactStream:
         return FactStream(source, epoch, seq, start_ns)
@@ -72,7 +72,7 @@ def _flow(trace: Trace, flows: Flows, row: int, flow: int, fabric: str, start_ns
         protocol=PROTOCOL_UDP,
         src_port=int(flows.src_port[row]),
         dst_port=int(flows.dst_port[row]),
-        valid_from_ns=start_ns,
+        valid_from_ns=start_ns + int(flows.start_ns[row]),
         stream=stream,
         qpn=int(flows.qpn[row]),
         priority=int(flows.priority[row]),

@@ -13,6 +13,7 @@ import numpy as np
 from simulation.trace_columns import Flows, Ports
 from simulation.trace_table import Ints, TraceTable, find_table, read_table
 from stream.facts import Hop
+from stream.record import MAX_TIME_NS
 
 UNKNOWN_SIZE_BYTES = -1
 DEFAULT_PRIORITY = 3
@@ -39,6 +40,7 @@ def read_flows(folder: Path, device_index: dict[str, int], ports: Ports) -> Flow
         qpn=table.ints("qpn", high=(1 << 24) - 1, empty=0) if table.has("qpn") else np.zeros(table.count, np.int64),
         priority=_column(table, "prio", DEFAULT_PRIORITY, high=7),
         size_bytes=_column(table, "size_bytes", UNKNOWN_SIZE_BYTES, high=1 << 62),
+        start_ns=_column(table, "start_ns", 0, high=MAX_TIME_NS),
         paths=_read_paths(folder, index, device_index, ports),
     )
     _check_distinct(table, flows)

@@ -66,6 +66,26 @@ class PausedQueue(msgspec.Struct, frozen=True):
     caused_by: tuple[Sentence, ...] = ()
 
 
+class HeldBy(msgspec.Struct, frozen=True):
+    """A root's part of the time that a flow was held up."""
+
+    device: Name
+    port: OptionalName
+    priority: PriorityOrNone
+    pause_ns: Count
+
+
+class Victim(msgspec.Struct, frozen=True):
+    """A flow that fed no root and was held up: for how long its bytes stood in stopped queues, and by which roots."""
+
+    flow: Name
+    name: OptionalName
+    src_device: OptionalName
+    dst_device: OptionalName
+    pause_ns: Count
+    roots: tuple[HeldBy, ...] = ()
+
+
 class Edge(msgspec.Struct, frozen=True):
     """At this device, the share of the cascade's XOFFs sent out of an ingress port that an egress queue caused."""
 
@@ -96,6 +116,8 @@ class Cascade(msgspec.Struct, frozen=True):
     missing_evidence: tuple[Sentence, ...]
     losses: dict[Name, Count]
     merged_into: Name | None = None
+    victims: tuple[Victim, ...] = ()
+    """The flows held up for longest; none where nobody counts the bytes of flows."""
 
 
 def cascade_key(cascade: Cascade) -> bytes:

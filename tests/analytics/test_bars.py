@@ -38,6 +38,14 @@ def test_the_flows_that_fed_a_root_are_named() -> None:
     assert not summary.innocents_blamed
 
 
+def test_the_flows_that_were_held_up_are_named() -> None:
+    summary = judged().summary
+    assert summary.victim_precision is not None
+    assert summary.victim_recall is not None
+    assert summary.victim_precision >= 0.96
+    assert summary.victim_recall >= 0.94
+
+
 def test_without_depths_and_flows_every_case_with_a_root_is_abstained_from() -> None:
     evaluation = judged("flows", "queues")
     without_a_root = {"deadlock_none-hk-s1", "microburst_ecn-ls-s1", "normal-ls-s1"}

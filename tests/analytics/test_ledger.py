@@ -35,7 +35,7 @@ CLOSES = st.lists(
 )
 EDGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7), st.integers(0, 7), st.integers(0, 10**6),
                            st.integers(0, 1), st.just(9)), max_size=20)  # fmt: skip
-BLAMES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7), AMOUNTS), max_size=20)
+BLAMES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7), st.integers(0, 7), AMOUNTS), max_size=20)
 
 
 @settings(derandomize=True, deadline=None)
@@ -44,7 +44,7 @@ def test_what_joins_late_sums_up_to_what_was_one_from_the_start(
     closes: list[tuple[int, ...]], edges: list[tuple[int, ...]], blames: list[tuple[int, ...]], seed: int
 ) -> None:
     at_once, late = Ledgers(), Ledgers()
-    tables = [(edges, 6), (closes, 6), (blames, 3)]
+    tables = [(edges, 6), (closes, 6), (blames, 4)]
     one = [np.array([(0, *row[1:]) for row in rows], np.int64).reshape(-1, width) for rows, width in tables]
     at_once.open(0)
     at_once.book(one[0], one[1], one[2])
@@ -68,7 +68,7 @@ def test_ledgers_come_back_from_a_snapshot(
     closes: list[tuple[int, ...]], edges: list[tuple[int, ...]], blames: list[tuple[int, ...]]
 ) -> None:
     before, after = Ledgers(), Ledgers()
-    tables = [np.array(rows, np.int64).reshape(-1, width) for rows, width in ((edges, 6), (closes, 6), (blames, 3))]
+    tables = [np.array(rows, np.int64).reshape(-1, width) for rows, width in ((edges, 6), (closes, 6), (blames, 4))]
     before.book(tables[0], tables[1], tables[2])
     before.book_flows(np.array([[0, 4, 0, 1]]), np.array([2**64 - 1], np.uint64), np.array([7]))
     after.load(unpack("test", 1, pack("test", 1, before.state())))

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from stream.cascade import FINAL, Cascade, Contributor, Edge, PausedQueue, Root
+from stream.cascade import FINAL, Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
 
 CHAIN = (
     ("tor4", "p2", "h9", "eth0", 53, 375_977, 1, ()),
@@ -44,12 +44,19 @@ EDGES = tuple(
     )
 )  # fmt: skip
 
+VICTIMS = tuple(
+    Victim(f"00c0ffee00c0{number:04x}", name, src, dst, 300_000 // number, (HeldBy("h9", "", 255, 300_000 // number),))
+    for number, (name, src, dst) in enumerate(
+        (("flow 7", "h6", "h1"), ("", "h7", "h2"), ("flow 9", "h6", "h3"), ("flow 11", "h7", "h4")), 1
+    )
+)
+
 SLOW_RECEIVER = Cascade(
     id="8a3f52c19b0d44e7", fabric="ns3", revision=FINAL, start_ns=1_764_540_600_000_368_238,
     end_ns=1_764_540_600_001_124_302, mode="exact", confidence_ppm=930_000, suspect_set=False, severity="critical",
     severity_reason="flow 3 (h6 to h9) lost 43 % of its life", pause_ns=PAUSE_NS, pauses=231,
     roots=(SLOW_HOST, COLLISION), queues=tuple(_queue(row) for row in CHAIN), edges=EDGES, missing_evidence=(),
-    losses={},
+    losses={}, victims=VICTIMS,
 )  # fmt: skip
 
 SUSPECTS = replace(

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stream.cascade import FINAL, Cascade, Contributor, Edge, Root
+from stream.cascade import FINAL, Cascade, Contributor, Edge, Root, Victim
 
 CLASSES = {"slow_receiver": "slow_receiver_pcie", "degraded_link": "link_degraded", "spine_downlink": "ecmp_collision"}
 PAUSE_NS = 4_000_000
@@ -22,8 +22,13 @@ def contributor(name: str) -> Contributor:
     return Contributor(flow=f"{int(name) + 1:016x}", name=name, src_device="", dst_device="", bytes=1, share_ppm=1)
 
 
+def victim(name: str) -> Victim:
+    """A flow named victim."""
+    return Victim(flow=f"{int(name) + 1:016x}", name=name, src_device="", dst_device="", pause_ns=1)
+
+
 def perfect_cascade(folder: Path) -> Cascade:
-    """One final cascade with the true roots, classes, edges and, on the largest planted root, contributors."""
+    """One final cascade with the true roots, classes, edges, victims and, on the planted roots, contributors."""
     truth = read_truth_json(folder)
     planted = {
         _host_or_port(root): CLASSES.get(root["cls"], root["cls"])
@@ -66,6 +71,7 @@ def perfect_cascade(folder: Path) -> Cascade:
         edges=_edges(folder),
         missing_evidence=(),
         losses={},
+        victims=tuple(victim(str(flow)) for flow in truth["flows"].get("victim", ())),
     )
 
 

@@ -64,7 +64,7 @@ def test_perfect_answers_to_all_cases_give_a_perfect_summary() -> None:
     assert summary.edge_f1 == pytest.approx(1, abs=1e-3)
     assert (summary.innocents_blamed, summary.abstained, summary.negatives_alarmed) == (0, 0, 0)
     assert (summary.deadlock_missed, summary.deadlock_false) == (None, 0)
-    assert (summary.victim_precision, summary.victim_recall) == (None, None)
+    assert (summary.victim_precision, summary.victim_recall) == (1, 1)
 
 
 def test_a_wrong_root_costs_its_whole_share() -> None:

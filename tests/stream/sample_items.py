@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream.cascade import FINAL, Cascade, Contributor, Edge, PausedQueue, Root
+from stream.cascade import FINAL, Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
 from stream.facts import Device, FactStream, Flow, Hop, Idle, Link, Peer, Port, PriorityMaps
 from stream.messages import JsonItem
 from stream.roster import SourceDown, SourceResumed, SourceSuspended, SourceUp, StreamDown, StreamName, StreamUp
@@ -59,6 +59,9 @@ CASCADE = Cascade(
     edges=(Edge("leaf-1", "Ethernet8", "Ethernet0", 1_000_000),),
     missing_evidence=("queue depths",),
     losses={"gnmi:leaf-1": 7},
+    victims=(
+        Victim("00f1a2b3c4d5e6f8", "all-gather 2", "host-1", "host-9", 350_000, (HeldBy("host-7", "", 255, 350_000),)),
+    ),
 )  # fmt: skip
 
 SAMPLES: dict[str, JsonItem] = {

@@ -1,0 +1,285 @@
+"""Flows that a cascade held up: for how long each one's own bytes stood in queues that were stopped.
+
+In: a closed cascade's stops, and the bytes of flows that left by ports, in windows. Out: the exposure of each flow. A
+flow is present in a stopped queue of a switch if more bytes of it had come to the device by the end of the stop than
+had left by the queue at its beginning; at the port of its own host, if it had bytes left to send. Bytes of a window are
+taken to flow evenly. (Present-bytes rule; rows are kept for as long as an open cascade may ask for them.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from analytics.layout import NEVER, Ints
+from analytics.topology import PRIORITIES, Topology
+from stream.facts import Flow
+
+Ids = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+
+PRESENT_BYTES = 1_000
+"""Less than a packet of 1,024 bytes and its headers: half a packet is not a packet that waits."""
+MAX_ROWS = 1_000_000
+"""Windows of flows kept; where there are more, the oldest go, and what was before them holds up nobody."""
+
+
+class FlowRows(NamedTuple):
+    """Windows in which a flow's bytes left by an egress queue."""
+
+    flow: Ids
+    queue: Ints
+    start_ns: Ints
+    end_ns: Ints
+    sent: Ints
+
+    def where(self, wanted: Any) -> FlowRows:
+        """Some of the windows."""
+        return FlowRows(*(column[wanted] for column in self))
+
+
+class Known(NamedTuple):
+    """What facts say of a flow: where it begins, since when, and its size (-1: unknown)."""
+
+    src_device: int
+    from_ns: int
+    size_bytes: int
+
+
+class Exposure(NamedTuple):
+    """A time in which a flow was held up in a queue."""
+
+    begin_ns: int
+    end_ns: int
+    queue: int
+
+
+class SentByFlows:
+    """The windows that an open cascade may ask for, and what each flow had sent from its host before them."""
+
+    def __init__(self) -> None:
+        none = np.zeros(0, np.int64)
+        self.rows = FlowRows(np.zeros(0, np.uint64), none, none, none, none)
+        self.sent_before: dict[int, int] = {}
+        self._new: list[FlowRows] = []
+
+    def add(self, rows: FlowRows) -> None:
+        """Takes settled windows in."""
+        if len(rows.flow):
+            self._new.append(rows)
+
+    def all_rows(self) -> FlowRows:
+        """Everything that is kept."""
+        if self._new:
+            parts = [self.rows, *self._new]
+            self.rows = FlowRows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+            self._new = []
+        return self.rows
+
+    def forget(self, before_ns: int, cursor_ns: int, topology: Topology) -> None:
+        """Drops windows that ended before a time; bytes that left a host are remembered as a sum by flow."""
+        rows = self.all_rows()
+        kept = rows.end_ns >= before_ns
+        settled = np.flatnonzero(kept & (rows.end_ns < cursor_ns))
+        if len(settled) > MAX_ROWS:
+            order = np.argsort(rows.end_ns[settled], kind="stable")
+            kept[settled[order[: len(settled) - MAX_ROWS]]] = False
+        if kept.all():
+            return
+        gone = rows.where(~kept)
+        at_host = topology.is_host[topology.port_device[gone.queue // PRIORITIES]]
+        flows, index = np.unique(gone.flow[at_host], return_inverse=True)
+        sums = np.zeros(len(flows), np.int64)
+        np.add.at(sums, index, gone.sent[at_host])
+        for flow, sent in zip(flows.tolist(), sums.tolist(), strict=True):
+            self.sent_before[flow] = self.sent_before.get(flow, 0) + sent
+        self.rows = rows.where(kept)
+
+    def copy(self) -> SentByFlows:
+        """A copy that further rows change alone."""
+        twin = SentByFlows()
+        twin.rows, twin.sent_before = self.all_rows(), dict(self.sent_before)
+        return twin
+
+    def state(self) -> list[Any]:
+        """Plain structures and arrays for a snapshot."""
+        rows, before = self.all_rows(), sorted(self.sent_before.items())
+        # The order in which they came is of no matter, and may be another after a restart.
+        rows = rows.where(np.lexsort((rows.sent, rows.end_ns, rows.queue, rows.flow)))
+        flows, sent = np.array([flow for flow, _ in before], np.uint64), np.array([sum_ for _, sum_ in before], np.int64)
+        return [list(rows), flows, sent]
+
+    def load(self, state: list[Any]) -> None:
+        """Continues from `state()`."""
+        rows, flows, sent = state
+        self.rows, self._new = FlowRows(*rows), []
+        self.sent_before = dict(zip(flows.tolist(), sent.tolist(), strict=True))
+
+
+def exposures(
+    sent: SentByFlows,
+    stops: Mapping[tuple[int, int], int],
+    from_ns: int,
+    until_ns: int,
+    known: Mapping[int, Known],
+    topology: Topology,
+) -> dict[int, list[Exposure]]:
+    """By flow, the times in which it was held up, in order and without overlap; of two queues the first stop counts.
+
+    `stops` are the cascade's, (queue, begin) to end; windows count that ended between the two times. What a host had
+    sent of a flow before them counts as a sum.
+    """
+    by_queue: dict[int, list[tuple[int, int]]] = {}
+    if not known and not len(sent.all_rows().flow):
+        return {}
+    for (queue, begin_ns), end_ns in sorted(stops.items()):
+        by_queue.setdefault(queue, []).append((begin_ns, end_ns))
+    found: dict[int, list[Exposure]] = {}
+    rows = sent.all_rows()
+    rows = rows.where(rows.end_ns <= until_ns)
+    used = _asked(rows, by_queue, topology)
+    early = rows.end_ns < from_ns
+    sums = _Sums(rows.where(used & ~early))
+    at_host = {queue for queue in by_queue if topology.is_host[topology.port_device[queue // PRIORITIES]]}
+    before = Counter(sent.sent_before)
+    for flow, queue, count in zip(
+        *(column[early & used].tolist() for column in (rows.flow, rows.queue, rows.sent)), strict=True
+    ):
+        if topology.is_host[topology.port_device[queue // PRIORITIES]]:
+            before[flow] += count
+    for queue, times in by_queue.items():
+        begin, end = (np.array(column, np.int64) for column in zip(*times, strict=True))
+        if queue in at_host:
+            held = _held_at_host(queue, begin, end, sums, before, known, topology)
+        else:
+            held = _held_in_switch(queue, begin, end, sums, topology)
+        for flow, which in held:
+            found.setdefault(flow, []).extend(
+                Exposure(b, e, queue) for b, e in zip(begin[which].tolist(), end[which].tolist(), strict=True)
+            )
+    return {flow: _disjoint(times) for flow, times in sorted(found.items())}
+
+
+def _asked(rows: FlowRows, by_queue: Mapping[int, Any], topology: Topology) -> npt.NDArray[np.bool_]:
+    """Windows at the stopped queues, and at queues that lead to their devices."""
+    wanted = np.zeros(len(topology.ports) * PRIORITIES, np.bool_)
+    stopped = np.array(sorted(by_queue), np.int64)
+    wanted[stopped] = True
+    devices = np.unique(topology.port_device[stopped // PRIORITIES])
+    peer = topology.port_peer
+    leads = (peer >= 0) & np.isin(topology.port_device[peer], devices)
+    for priority in np.unique(stopped % PRIORITIES).tolist():
+        wanted[np.flatnonzero(leads) * PRIORITIES + priority] = True
+    used: npt.NDArray[np.bool_] = wanted[rows.queue]
+    return used
+
+
+class _Sums:
+    """What each flow had sent by each queue, at any time: windows sorted by flow and queue."""
+
+    def __init__(self, rows: FlowRows) -> None:
+        order = np.lexsort((rows.end_ns, rows.queue, rows.flow))
+        self.rows = rows.where(order)
+        flow, queue = self.rows.flow, self.rows.queue
+        first = np.ones(len(flow), np.bool_)
+        first[1:] = (flow[1:] != flow[:-1]) | (queue[1:] != queue[:-1])
+        starts = np.flatnonzero(first)
+        bounds = np.append(starts, len(flow)).tolist()
+        self.pairs = {
+            (f, q): slice(bounds[i], bounds[i + 1])
+            for i, (f, q) in enumerate(zip(flow[starts].tolist(), queue[starts].tolist(), strict=True))
+        }
+        self.flows_at: dict[int, list[int]] = {}
+        self.queues_of: dict[int, list[int]] = {}
+        for f, q in self.pairs:
+            self.flows_at.setdefault(q, []).append(f)
+            self.queues_of.setdefault(f, []).append(q)
+
+    def at(self, flow: int, queue: int, times_ns: Ints) -> Floats:
+        """Bytes sent by then, 0 at the first window's beginning."""
+        where = self.pairs.get((flow, queue))
+        if where is None:
+            return np.zeros(len(times_ns))
+        rows = self.rows
+        begin, end = rows.start_ns[where], rows.end_ns[where]
+        total = np.cumsum(rows.sent[where])
+        times = np.empty(2 * len(begin), np.int64)
+        times[0::2], times[1::2] = begin, end
+        sums = np.empty(2 * len(begin))
+        sums[0::2], sums[1::2] = total - rows.sent[where], total
+        origin = int(times[0])
+        return np.interp((times_ns - origin).astype(np.float64), (times - origin).astype(np.float64), sums)
+
+    def total(self, flow: int, queue: int) -> int:
+        where = self.pairs.get((flow, queue))
+        return int(self.rows.sent[where].sum()) if where is not None else 0
+
+
+def _held_in_switch(
+    queue: int, begin: Ints, end: Ints, sums: _Sums, topology: Topology
+) -> list[tuple[int, npt.NDArray[np.bool_]]]:
+    device = topology.port_device[queue // PRIORITIES]
+    held = []
+    for flow in sums.flows_at.get(queue, ()):
+        come = np.zeros(len(begin))
+        for other in sums.queues_of[flow]:
+            port = other // PRIORITIES
+            peer = int(topology.port_peer[port])
+            if peer >= 0 and topology.port_device[peer] == device and other != queue:
+                come += sums.at(flow, other, end - int(topology.port_delay_ns[port]))
+        present = come - sums.at(flow, queue, begin) > PRESENT_BYTES
+        if present.any():
+            held.append((flow, present))
+    return held
+
+
+def _held_at_host(
+    queue: int,
+    begin: Ints,
+    end: Ints,
+    sums: _Sums,
+    sent_before: Mapping[int, int],
+    known: Mapping[int, Known],
+    topology: Topology,
+) -> list[tuple[int, npt.NDArray[np.bool_]]]:
+    """Flows of this host with bytes left to send; of one whose size nobody knows, those that it sends later."""
+    host = int(topology.port_device[queue // PRIORITIES])
+    own = {flow for flow, told in known.items() if told.src_device == host}
+    held = []
+    for flow in sorted(own | set(sums.flows_at.get(queue, ()))):
+        told = known.get(flow, Known(-1, NEVER, -1))
+        if told.src_device not in (-1, host):
+            continue
+        total = told.size_bytes - sent_before.get(flow, 0) if told.size_bytes >= 0 else sums.total(flow, queue)
+        left = total - sums.at(flow, queue, begin)
+        present = (left > PRESENT_BYTES) & (end > told.from_ns)
+        if present.any():
+            held.append((flow, present))
+    return held
+
+
+def _disjoint(times: list[Exposure]) -> list[Exposure]:
+    out: list[Exposure] = []
+    reached = NEVER
+    for begin, end, queue in sorted(times):
+        if end > reached:
+            out.append(Exposure(max(begin, reached), end, queue))
+            reached = end
+    return out
+
+
+def known_flows(flows: Mapping[int, list[tuple[int, Flow]]], until_ns: int, topology: Topology) -> dict[int, Known]:
+    """What facts in force at a time say of each flow."""
+    found = {}
+    for number, versions in flows.items():
+        known = [(from_ns, flow) for from_ns, flow in versions if from_ns <= until_ns]
+        if known:
+            flow = known[-1][1]
+            # What an earlier life of the fabric knew says nothing of when the flow began in this one.
+            begun = next((version for from_ns, version in known if from_ns > NEVER), flow)
+            found[number] = Known(topology.place_device(flow.src_device), begun.valid_from_ns, flow.size_bytes)
+    return found
