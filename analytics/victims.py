@@ -110,7 +110,10 @@ class SentByFlows:
         rows, before = self.all_rows(), sorted(self.sent_before.items())
         # The order in which they came is of no matter, and may be another after a restart.
         rows = rows.where(np.lexsort((rows.sent, rows.end_ns, rows.queue, rows.flow)))
-        flows, sent = np.array([flow for flow, _ in before], np.uint64), np.array([sum_ for _, sum_ in before], np.int64)
+        flows, sent = (
+            np.array([flow for flow, _ in before], np.uint64),
+            np.array([sum_ for _, sum_ in before], np.int64),
+        )
         return [list(rows), flows, sent]
 
     def load(self, state: list[Any]) -> None:
