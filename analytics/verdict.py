@@ -194,7 +194,7 @@ def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:
     """
     topology = engine.topology
     collided = [root.device for root in roots if root.root_class == "ecmp_collision"]
-    met = {int(topology.tier[topology.place_device(device)]) for device in collided}
+    met = {int(topology.tier[topology.find_device(device)]) for device in collided}
     if len(met) < 2:
         return roots
     why = f"collisions at tiers {', '.join(map(str, sorted(met)))} at once: their hash functions are alike"

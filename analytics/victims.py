@@ -284,5 +284,7 @@ def known_flows(flows: Mapping[int, list[tuple[int, Flow]]], until_ns: int, topo
             flow = known[-1][1]
             # What an earlier life of the fabric knew says nothing of when the flow began in this one.
             begun = next((version for from_ns, version in known if from_ns > NEVER), flow)
-            found[number] = Known(topology.place_device(flow.src_device), begun.valid_from_ns, flow.size_bytes)
+            found[number] = Known(
+                topology.find_device(topology.names.device(flow.src_device)), begun.valid_from_ns, flow.size_bytes
+            )
     return found
