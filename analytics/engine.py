@@ -196,6 +196,7 @@ class Engine:
         fresh = Engine(self.fabric, self.counters)
         fresh.topology, fresh._stale = self.topology.of_facts_alone(), True
         fresh.flows = {number: [(layout.NEVER, versions[-1][1])] for number, versions in self.flows.items()}
+        fresh._counted = set(self._counted)
         fresh._grow()
         return fresh
 
