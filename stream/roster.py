@@ -33,7 +33,17 @@ class StreamDown(msgspec.Struct, frozen=True, omit_defaults=True):
     last_seq: Annotated[int, Meta(ge=-1, le=INT64_MAX - MAX_EVENTS)] = -1
 
 
-class SourceUp(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_UP"):
+class _OfSource:
+    """What all changes have in common."""
+
+    __slots__ = ()
+
+    def stream_keys(self: RosterChange) -> list[StreamKey]:  # type: ignore[misc]  # mixed into these alone
+        """The streams' identities, in the order told."""
+        return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
+
+
+class SourceUp(_OfSource, msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_UP"):
     """These streams of a source are up from from_ns on; nothing older comes on them."""
 
     fabric: FabricName
@@ -42,12 +52,8 @@ class SourceUp(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_UP")
     from_ns: TimeNs
     streams: Annotated[tuple[StreamUp, ...], Meta(max_length=MAX_STREAMS)]
 
-    def stream_keys(self) -> list[StreamKey]:
-        """The streams' identities, in the order told."""
-        return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
 
-
-class SourceDown(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_DOWN"):
+class SourceDown(_OfSource, msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_DOWN"):
     """These streams of a source ended at at_ns; a pause still open then ends there."""
 
     fabric: FabricName
@@ -57,10 +63,6 @@ class SourceDown(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_DO
     streams: Annotated[tuple[StreamDown, ...], Meta(max_length=MAX_STREAMS)]
     reason: OptionalName = "graceful"
 
-    def stream_keys(self) -> list[StreamKey]:
-        """The streams' identities, in the order told."""
-        return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
-
 
 class StreamName(msgspec.Struct, frozen=True, omit_defaults=True):
     """One stream of the source that a change is about."""
@@ -69,7 +71,7 @@ class StreamName(msgspec.Struct, frozen=True, omit_defaults=True):
     device: OptionalName = ""
 
 
-class SourceSuspended(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_SUSPENDED"):
+class SourceSuspended(_OfSource, msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_SUSPENDED"):
     """Nobody waits for these streams from at_ns on: later rows of theirs are late, a pause open at at_ns ends there."""
 
     fabric: FabricName
@@ -78,12 +80,8 @@ class SourceSuspended(msgspec.Struct, frozen=True, tag_field="change", tag="SOUR
     at_ns: TimeNs
     streams: Annotated[tuple[StreamName, ...], Meta(max_length=MAX_STREAMS)]
 
-    def stream_keys(self) -> list[StreamKey]:
-        """The streams' identities, in the order told."""
-        return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
 
-
-class SourceResumed(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_RESUMED"):
+class SourceResumed(_OfSource, msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE_RESUMED"):
     """What these suspended streams tell of times from from_ns on counts again."""
 
     fabric: FabricName
@@ -91,10 +89,6 @@ class SourceResumed(msgspec.Struct, frozen=True, tag_field="change", tag="SOURCE
     epoch: Name
     from_ns: TimeNs
     streams: Annotated[tuple[StreamName, ...], Meta(max_length=MAX_STREAMS)]
-
-    def stream_keys(self) -> list[StreamKey]:
-        """The streams' identities, in the order told."""
-        return [StreamKey(self.fabric, self.source, self.epoch, s.topic, s.device) for s in self.streams]
 
 
 RosterChange = SourceUp | SourceDown | SourceSuspended | SourceResumed
