@@ -203,6 +203,8 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory(dir=args.dir) as scratch:
         captured = one = two = None
+        ones: list[Step] = []
+        twos: list[Step] = []
         for size in (events // args.smaller, events):
             folder = Path(scratch) / str(size)
             captured = measured("capture", "capture", folder, events=size, kafka=args.kafka)
@@ -221,7 +223,7 @@ def main() -> None:
     bytes_per_event = captured.told["bytes"] / captured.told["events"]
     ratio = one.wall_s / two.wall_s
     # What two cores of one's own would give: the busiest process sets the pace, or both cores are busy throughout.
-    alone = one.cpu_s / max(two.busiest_s, two.cpu_s / 2)
+    alone = min(step.cpu_s for step in ones) / min(max(step.busiest_s, step.cpu_s / 2) for step in twos)
     print(
         f"{bytes_per_event:.2f} bytes an event; two workers {ratio:.2f} times as fast as one, {alone:.2f} by CPU time"
     )
