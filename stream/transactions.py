@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from stream.bounded_call import call_within
 from stream.errors import BrokerError, UnreachableError
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings, look_through, producer_config, setting_error
@@ -152,8 +153,23 @@ class Transactions:
             if metadata is None or not positions:
                 # A broker checks who we are by our offsets alone, and lets those without any membership pass.
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "not a member of the group any more"))
-            self._attempt(end_s, lambda left_s: self._producer.send_offsets_to_transaction(positions, metadata, left_s))
+            self._send_offsets(positions, metadata, end_s)
         self._attempt(end_s, self._producer.commit_transaction)
+
+    def _send_offsets(self, positions: list[TopicPartition], metadata: Any, end_s: float) -> None:
+        producer = self._producer
+        try:
+            # While the group's coordinator is gone, librdkafka 2.16 may wait for ever: confluentinc/librdkafka#5456.
+            call_within(
+                max(end_s - time.monotonic(), 0.0) + 2 * _SLICE_S,
+                lambda: self._attempt(
+                    end_s, lambda left_s: producer.send_offsets_to_transaction(positions, metadata, left_s)
+                ),
+            )
+        except TimeoutError as err:
+            # Nor can such a producer abort: its successor does, and takes its name from it.
+            self.counters["aborts"] += 1
+            raise TransactionLostError("a transaction was not committed: the group has no coordinator now") from err
 
     def _produce(self, placed: Placed) -> None:
         message = placed.message
