@@ -153,4 +153,4 @@ def _difference(mine: Any, theirs: Any) -> str:
     if isinstance(mine, list) and isinstance(theirs, list):
         missing, extra = len(set(map(repr, mine)) - set(map(repr, theirs))), len(theirs) - len(mine)
         return f"{len(mine)} and {len(theirs)}, {missing} missing, {extra} too many"
-    return f"{mine!r:.200} and {theirs!r:.200}"
+    return f"{mine!r:.60} and {theirs!r:.60}"
