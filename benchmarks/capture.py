@@ -125,11 +125,11 @@ def _publish(generated: Any, settings: Any, topics: list[str]) -> None:
     from confluent_kafka import Producer
 
     from stream.capture_message import Captured
-    from stream.kafka_settings import connect
     from stream.topic_admin import create_topics
     from stream.topics import full_name
 
-    create_topics(settings, connect(settings))
+    # The times of the messages are not those of today.
+    create_topics(settings, for_ever=True)
     producer = Producer(
         {"bootstrap.servers": settings.bootstrap_servers, "compression.type": "lz4", "linger.ms": 50,
          "queue.buffering.max.kbytes": 128 << 10}
