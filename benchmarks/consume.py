@@ -20,7 +20,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +30,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from analytics.detect import Detect
+from benchmarks.broker import real_kafka
 from stream import kinds
 from stream.allocator import keep_freed_memory
 from stream.batch import Batch, StreamKey
@@ -47,8 +47,6 @@ from stream.subscriber import Subscriber
 from stream.topic_admin import create_topics
 from stream.topics import BY_NAME, full_name
 from stream.worker import MAX_MESSAGES, WAIT_S, Worker
-from tests.conftest import KAFKA_IMAGE, LACKS
-from tests.kafka_brokers import kafka_in_container
 
 READ_BAR, TRANSACTIONS_BAR = 0.80, 1.25
 EVENTS = 512
@@ -192,18 +190,6 @@ WAYS: dict[str, Callable[[KafkaSettings, int], Cost]] = {
 }
 
 
-@contextmanager
-def broker(servers: str | None) -> Iterator[str | None]:
-    """A real Kafka's bootstrap servers: those given, or of a container of our own; None where there is no engine."""
-    if servers is not None:
-        yield None if connect(KafkaSettings(servers)).embedded else servers
-    elif LACKS["kafka"]():
-        yield None
-    else:
-        with kafka_in_container(KAFKA_IMAGE) as own:
-            yield own
-
-
 def main() -> int:
     """Measures and prints; exit status 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -212,7 +198,7 @@ def main() -> int:
     args = parser.parse_args()
     values, rounds = (3_000, 1) if args.quick else (30_000, 7)
     claim = "decode + detect keeps 0.80 of librdkafka's own consume rate at 512 events a value"
-    with broker(args.bootstrap_servers) as servers:
+    with real_kafka(args.bootstrap_servers) as servers:
         if servers is None:
             print("no real Kafka to measure on: give --bootstrap-servers, or start a Docker engine with the image")
             print(json.dumps({"claim": claim, "ratio": None, "bar": READ_BAR, "holds": None}))

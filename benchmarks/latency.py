@@ -23,7 +23,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import confluent_kafka
@@ -33,11 +33,12 @@ from confluent_kafka import Consumer, Producer
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from analytics.layout import GAP_NS
+from benchmarks.broker import real_kafka
 from stream import kinds
 from stream.cascade import FINAL, Cascade
 from stream.errors import PausetraceError
 from stream.facts import Device, Link
-from stream.kafka_settings import KafkaSettings, connect
+from stream.kafka_settings import KafkaSettings
 from stream.messages import decode
 from stream.publisher import IDLE_S, UNSENT, Publisher
 from stream.record import Events, empty_events
@@ -45,8 +46,6 @@ from stream.roster import StreamUp
 from stream.subscriber import Subscriber
 from stream.topic_admin import create_topics
 from tests.chaos.supervised import Supervised
-from tests.conftest import KAFKA_IMAGE, LACKS
-from tests.kafka_brokers import kafka_in_container
 
 BAR = 1.5
 TICK_S = 0.010
@@ -198,18 +197,6 @@ def _ms(waits_ns: Iterator[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]
     return np.fromiter(waits_ns, np.float64) / 1e6
 
 
-@contextmanager
-def broker(servers: str | None) -> Iterator[str | None]:
-    """A real Kafka's bootstrap servers: those given, or of a container of our own; None where there is no engine."""
-    if servers is not None:
-        yield None if connect(KafkaSettings(servers)).embedded else servers
-    elif LACKS["kafka"]():
-        yield None
-    else:
-        with kafka_in_container(KAFKA_IMAGE) as own:
-            yield own
-
-
 def main() -> int:
     """Measures and prints; exit status 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -221,7 +208,11 @@ def main() -> int:
         relay_stage(*args.relay)
     pauses = 10 if args.quick else 600
     claim = "p99 from the first XOFF to the provisional cascade, against a bare relay of two transactional stages"
-    with broker(args.bootstrap_servers) as servers, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+    with (
+        real_kafka(args.bootstrap_servers) as servers,
+        tempfile.TemporaryDirectory() as folder,
+        ExitStack() as stack,
+    ):
         if servers is None:
             print("no real Kafka to measure on: give --bootstrap-servers, or start a Docker engine with the image")
             print(json.dumps({"claim": claim, "ratio": None, "bar": BAR, "holds": None}))
