@@ -8,6 +8,7 @@ taken to flow evenly. (Present-bytes rule; rows are kept for as long as an open 
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -278,13 +279,17 @@ def _disjoint(times: list[Exposure]) -> list[Exposure]:
 def known_flows(flows: Mapping[int, list[tuple[int, Flow]]], until_ns: int, topology: Topology) -> dict[int, Known]:
     """What facts in force at a time say of each flow."""
     found = {}
+    # All flows are gone through at each cascade, and many have the same source.
+    device = functools.cache(lambda name: topology.find_device(topology.names.device(name)))
     for number, versions in flows.items():
+        if len(versions) == 1 and versions[0][0] <= until_ns:
+            flow = versions[0][1]
+            found[number] = Known(device(flow.src_device), flow.valid_from_ns, flow.size_bytes)
+            continue
         known = [(from_ns, flow) for from_ns, flow in versions if from_ns <= until_ns]
         if known:
             flow = known[-1][1]
             # What an earlier life of the fabric knew says nothing of when the flow began in this one.
             begun = next((version for from_ns, version in known if from_ns > NEVER), flow)
-            found[number] = Known(
-                topology.find_device(topology.names.device(flow.src_device)), begun.valid_from_ns, flow.size_bytes
-            )
+            found[number] = Known(device(flow.src_device), begun.valid_from_ns, flow.size_bytes)
     return found
