@@ -17,13 +17,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from stream.embedded import EmbeddedBroker
 from stream.errors import BrokerError
-from stream.kafka_settings import KafkaSettings, admin_client, connect
+from stream.kafka_settings import KafkaSettings, admin_client
 from stream.messages import Encoded
 from stream.outbox import Outbox
 from stream.subscriber import Subscriber
 from stream.topic_admin import describe_topics
 from stream.transactions import FencedError, Placed, TransactionLostError, Transactions
-from tests.kafka_brokers import KAFKA_START_DEADLINE_S, RealKafka
 from tests.stream.reading import messages_on
 
 OUTSIDER = None
@@ -185,29 +184,6 @@ def test_a_value_that_a_topic_does_not_take_says_which_setting_to_raise(real_set
     with pytest.raises(BrokerError, match=r"takes no value of \d+ bytes; raise its max.message.bytes"):
         transactions.commit([cascade(random.Random(1).randbytes(5000))])
     transactions.close()
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_a_commit_ends_in_time_though_the_broker_is_gone(
-    real_settings: KafkaSettings, kafka_container: RealKafka
-) -> None:
-    transactions = Transactions(real_settings, "detect.one")
-    reader = joined(real_settings)
-    transactions.commit([cascade(b"before")], reader)
-    kafka_container.container.kill()
-    try:
-        with pytest.raises(TransactionLostError):
-            transactions.commit([cascade(b"lost")], reader)
-        transactions.close()
-    finally:
-        kafka_container.container.start()
-        connect(real_settings, KAFKA_START_DEADLINE_S)
-    again = Transactions(real_settings, "detect.one")
-    again.commit([cascade(b"after")])
-    assert values(real_settings) == [b"before", b"after"]
-    for closing in (again, reader):
-        closing.close()
 
 
 def test_the_embedded_broker_is_refused_since_its_transactions_mean_nothing(embedded_broker: EmbeddedBroker) -> None:
