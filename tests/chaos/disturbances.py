@@ -48,7 +48,11 @@ def kills(count: int, seed: int, mean_s: float) -> Disturb:
 def broker_away(kafka: RealKafka, after_s: float, away_s: float, *, frozen: bool) -> Disturb:
     """The broker is frozen, so that it is there and silent, or SIGKILLed, and comes back later with what it had."""
 
-    def disturb(_steps: Sequence[Supervised], over: threading.Event) -> Did:
+    def disturb(steps: Sequence[Supervised], over: threading.Event) -> Did:
+        # A process that has never reached a broker ends when there is none.
+        while not all(step.ready for step in steps):
+            if over.wait(0.1):
+                return {}
         if over.wait(after_s):
             return {}
         begun_s = time.monotonic()

@@ -132,7 +132,7 @@ def _process(settings: KafkaSettings, folder: Path, verb: str, name: str, named:
 
 
 def _await_ready(process: Supervised) -> None:
-    _await(lambda: process.at_work or "stands by" in process.said)
+    _await(lambda: process.ready)
 
 
 def _await(condition: Callable[[], bool]) -> None:

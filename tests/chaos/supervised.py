@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STOP_DEADLINE_S = 60.0
 AT_WORK = "exactly once:"
 """What a step says when it begins to work."""
+STANDS_BY = "stands by"
 
 
 class Supervised:
@@ -38,6 +39,11 @@ class Supervised:
     def at_work(self) -> bool:
         """Whether the process that runs now has begun to work."""
         return AT_WORK in self.said[self._said_before :]
+
+    @property
+    def ready(self) -> bool:
+        """Whether the process that runs now works, or stands by."""
+        return self.at_work or STANDS_BY in self.said[self._said_before :]
 
     @property
     def pid(self) -> int:
