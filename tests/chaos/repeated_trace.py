@@ -62,7 +62,7 @@ class RepeatedTrace:
         with Publisher(*name, live=False) as facts, Publisher(*name, live=False) as rows:
             facts.up([up for up in ups if up.topic in FACTS], streams.from_ns)
             for fact in streams.facts:
-                facts.fact(fact)
+                facts.fact(fact, mark_ns=fact.stream.mark_ns)
             facts.down(streams.from_ns)
             rows.up([up for up in ups if up.topic not in FACTS], streams.from_ns)
             begun_s = time.monotonic()
