@@ -30,7 +30,7 @@ from analytics.order import in_order
 from analytics.renames import carry_names
 from analytics.rows import pause_rows, window_rows
 from analytics.topology import PRIORITIES, Topology
-from analytics.victims import FlowRows, SentByFlows
+from analytics.victims import FlowRows, FlowsBySource, Known, SentByFlows
 from stream.facts import Device, Flow, Link
 from stream.identity import Standing
 from stream.record import Events
@@ -62,6 +62,7 @@ class Engine:
         self.noted = Noted()
         self.ledgers = Ledgers()
         self.sent = SentByFlows()
+        self.sources = FlowsBySource()
         self.cursor_ns = layout.NEVER
         self._needed_ns = layout.NEVER
         self.next_expiry_ns = layout.FOREVER
@@ -93,6 +94,7 @@ class Engine:
     def add_flow(self, flow: Flow, from_ns: int) -> None:
         """Takes a version of a flow in that holds from a time on."""
         versions = self.flows.setdefault(int(flow.flow, 16), [])
+        self.sources.add(int(flow.flow, 16), flow)
         insort(versions, (from_ns, flow), key=lambda v: (v[0], v[1].stream.source, v[1].stream.epoch, v[1].stream.seq))
         while len(versions) > 1 and versions[1][0] <= self._needed_ns:
             del versions[0]
@@ -105,6 +107,10 @@ class Engine:
                 break
             flow = version
         return flow
+
+    def flow_facts(self, until_ns: int) -> FlowsThen:
+        """What facts in force at a time say of flows."""
+        return FlowsThen(self, until_ns)
 
     def places(self, names: AskedNames, numbers: Ints) -> Ints:
         """The ports that pairs of names mean by the facts known."""
@@ -196,6 +202,7 @@ class Engine:
         fresh = Engine(self.fabric, self.counters)
         fresh.topology, fresh._stale = self.topology.of_facts_alone(), True
         fresh.flows = {number: [(layout.NEVER, versions[-1][1])] for number, versions in self.flows.items()}
+        fresh.sources = self.sources
         fresh._counted = set(self._counted)
         fresh._grow()
         return fresh
@@ -226,6 +233,7 @@ class Engine:
         for from_ns, message in state["flows"]:
             flow = _flow_decoder.decode(message)
             self.flows.setdefault(int(flow.flow, 16), []).append((from_ns, flow))
+            self.sources.add(int(flow.flow, 16), flow)
 
     def beginnings(self) -> set[tuple[int, int]]:
         """When and with which told queue each cascade began that is not over."""
@@ -414,6 +422,31 @@ class Engine:
         # A stream may go down, by its clock, before its last pause began.
         end_ns = max(start_ns, end_ns)
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
+
+
+class FlowsThen:
+    """Flows as facts know them at one time."""
+
+    def __init__(self, engine: Engine, until_ns: int) -> None:
+        self._engine = engine
+        self._until_ns = until_ns
+
+    def known(self, number: int) -> Known | None:
+        """Of one flow, None if nothing is."""
+        versions = self._engine.flows.get(number, ())
+        known = [(from_ns, flow) for from_ns, flow in versions if from_ns <= self._until_ns]
+        if not known:
+            return None
+        flow = known[-1][1]
+        # What an earlier life of the fabric knew says nothing of when the flow began in this one.
+        begun = next((version for from_ns, version in known if from_ns > layout.NEVER), flow)
+        topology = self._engine.topology
+        return Known(topology.find_device(topology.names.device(flow.src_device)), begun.valid_from_ns, flow.size_bytes)
+
+    def sent_by(self, host: int) -> set[int]:
+        """The flows of a host."""
+        topology = self._engine.topology
+        return self._engine.sources.of(topology.devices[host], topology.names)
 
 
 # There may be 100,000 flows: messages.encode, which checks what it makes, would take seconds.

@@ -20,7 +20,7 @@ from analytics.cycles import rings
 from analytics.engine import Closed, Engine
 from analytics.ledger import QueueTally, bounded_sum
 from analytics.topology import PRIORITIES, Topology
-from analytics.victims import Exposure, exposures, known_flows
+from analytics.victims import Exposure, exposures
 from stream import kinds
 from stream.cascade import Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
 from stream.facts import Flow
@@ -90,14 +90,15 @@ def _victims(engine: Engine, closed: Closed, roots: list[Root]) -> tuple[Victim,
     fed = {flow.flow for root in roots if root.share_ppm >= ACCEPT_PPM for flow in root.contributors}
     # What waited until the end leaves after it; a cascade closes when everything up to then is known.
     until_ns = closed.end_ns + layout.GAP_NS
-    known = known_flows(engine.flows, until_ns, topology)
+    if not engine.flows and not len(engine.sent.all_rows().flow):
+        return ()
     of_queue: dict[int, list[tuple[int, int]]] = {}
     for (queue, root), ns in closed.ledger.blamed_ns.items():
         of_queue.setdefault(queue, []).append((root, ns))
     found = []
-    for number, times in exposures(
-        engine.sent, closed.ledger.stops, closed.start_ns - layout.GAP_NS, until_ns, known, topology
-    ).items():
+    from_ns, facts = closed.start_ns - layout.GAP_NS, engine.flow_facts(until_ns)
+    held_up = exposures(engine.sent, closed.ledger.stops, from_ns, until_ns, facts, topology)
+    for number, times in held_up.items():
         if f"{number:016x}" in fed or sum(time.end_ns - time.begin_ns for time in times) <= EXPOSURE_NS:
             continue
         held_by = _held_by(topology, times, of_queue)

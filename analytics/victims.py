@@ -8,10 +8,9 @@ taken to flow evenly. (Present-bytes rule; rows are kept for as long as an open 
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from analytics.layout import NEVER, Ints
 from analytics.topology import PRIORITIES, Topology
 from stream.facts import Flow
+from stream.identity import Resolver
 
 Ids = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
@@ -124,12 +124,50 @@ class SentByFlows:
         self.sent_before = dict(zip(flows.tolist(), sent.tolist(), strict=True))
 
 
+class FlowsBySource:
+    """Which flows each host sends, by the names that facts call it."""
+
+    def __init__(self) -> None:
+        self._flows: dict[str, set[int]] = {}
+        self._names: tuple[int, int, dict[str, list[str]]] = (-1, 0, {})
+        """By what device they mean, the names; for a generation of the resolver, and so many names."""
+
+    def __len__(self) -> int:
+        return len(self._flows)
+
+    def add(self, number: int, flow: Flow) -> None:
+        """Takes a version of a flow in."""
+        self._flows.setdefault(flow.src_device, set()).add(number)
+
+    def of(self, host: str, names: Resolver) -> set[int]:
+        """Flows of which some version comes from this host."""
+        generation, count, meant = self._names
+        if (generation, count) != (names.generation, len(self._flows)):
+            meant = {}
+            for name in self._flows:
+                meant.setdefault(names.device(name), []).append(name)
+            self._names = names.generation, len(self._flows), meant
+        return set().union(*(self._flows[name] for name in meant.get(host, ())))
+
+
+class FlowFacts(Protocol):
+    """What is known of flows at one time."""
+
+    def known(self, number: int) -> Known | None:
+        """Of one flow."""
+        ...
+
+    def sent_by(self, host: int) -> set[int]:
+        """The flows of a host."""
+        ...
+
+
 def exposures(
     sent: SentByFlows,
     stops: Mapping[tuple[int, int], int],
     from_ns: int,
     until_ns: int,
-    known: Mapping[int, Known],
+    facts: FlowFacts,
     topology: Topology,
 ) -> dict[int, list[Exposure]]:
     """By flow, the times in which it was held up, in order and without overlap; of two queues the first stop counts.
@@ -138,27 +176,19 @@ def exposures(
     sent of a flow before them counts as a sum.
     """
     by_queue: dict[int, list[tuple[int, int]]] = {}
-    if not known and not len(sent.all_rows().flow):
-        return {}
     for (queue, begin_ns), end_ns in sorted(stops.items()):
         by_queue.setdefault(queue, []).append((begin_ns, end_ns))
     found: dict[int, list[Exposure]] = {}
     rows = sent.all_rows()
-    rows = rows.where(rows.end_ns <= until_ns)
-    used = _asked(rows, by_queue, topology)
+    rows = rows.where(_asked(rows, by_queue, topology) & (rows.end_ns <= until_ns))
     early = rows.end_ns < from_ns
-    sums = _Sums(rows.where(used & ~early))
+    sums = _Sums(rows.where(~early))
     at_host = {queue for queue in by_queue if topology.is_host[topology.port_device[queue // PRIORITIES]]}
-    before = Counter(sent.sent_before)
-    for flow, queue, count in zip(
-        *(column[early & used].tolist() for column in (rows.flow, rows.queue, rows.sent)), strict=True
-    ):
-        if topology.is_host[topology.port_device[queue // PRIORITIES]]:
-            before[flow] += count
+    before = _Before(rows.where(early), sent.sent_before, topology)
     for queue, times in by_queue.items():
         begin, end = (np.array(column, np.int64) for column in zip(*times, strict=True))
         if queue in at_host:
-            held = _held_at_host(queue, begin, end, sums, before, known, topology)
+            held = _held_at_host(queue, begin, end, sums, before, facts, topology)
         else:
             held = _held_in_switch(queue, begin, end, sums, topology)
         for flow, which in held:
@@ -223,6 +253,20 @@ class _Sums:
         return int(self.rows.sent[where].sum()) if where is not None else 0
 
 
+class _Before:
+    """What hosts had sent of each flow before the windows that count."""
+
+    def __init__(self, rows: FlowRows, sums: Mapping[int, int], topology: Topology) -> None:
+        at_host = topology.is_host[topology.port_device[rows.queue // PRIORITIES]]
+        self._sums = sums
+        self._since: Counter[int] = Counter()
+        for flow, count in zip(rows.flow[at_host].tolist(), rows.sent[at_host].tolist(), strict=True):
+            self._since[flow] += count
+
+    def of(self, flow: int) -> int:
+        return self._sums.get(flow, 0) + self._since[flow]
+
+
 def _held_in_switch(
     queue: int, begin: Ints, end: Ints, sums: _Sums, topology: Topology
 ) -> list[tuple[int, npt.NDArray[np.bool_]]]:
@@ -246,19 +290,18 @@ def _held_at_host(
     begin: Ints,
     end: Ints,
     sums: _Sums,
-    sent_before: Mapping[int, int],
-    known: Mapping[int, Known],
+    before: _Before,
+    facts: FlowFacts,
     topology: Topology,
 ) -> list[tuple[int, npt.NDArray[np.bool_]]]:
     """Flows of this host with bytes left to send; of one whose size nobody knows, those that it sends later."""
     host = int(topology.port_device[queue // PRIORITIES])
-    own = {flow for flow, told in known.items() if told.src_device == host}
     held = []
-    for flow in sorted(own | set(sums.flows_at.get(queue, ()))):
-        told = known.get(flow, Known(-1, NEVER, -1))
+    for flow in sorted(facts.sent_by(host) | set(sums.flows_at.get(queue, ()))):
+        told = facts.known(flow) or Known(-1, NEVER, -1)
         if told.src_device not in (-1, host):
             continue
-        total = told.size_bytes - sent_before.get(flow, 0) if told.size_bytes >= 0 else sums.total(flow, queue)
+        total = told.size_bytes - before.of(flow) if told.size_bytes >= 0 else sums.total(flow, queue)
         left = total - sums.at(flow, queue, begin)
         present = (left > PRESENT_BYTES) & (end > told.from_ns)
         if present.any():
@@ -274,22 +317,3 @@ def _disjoint(times: list[Exposure]) -> list[Exposure]:
             out.append(Exposure(max(begin, reached), end, queue))
             reached = end
     return out
-
-
-def known_flows(flows: Mapping[int, list[tuple[int, Flow]]], until_ns: int, topology: Topology) -> dict[int, Known]:
-    """What facts in force at a time say of each flow."""
-    found = {}
-    # All flows are gone through at each cascade, and many have the same source.
-    device = functools.cache(lambda name: topology.find_device(topology.names.device(name)))
-    for number, versions in flows.items():
-        if len(versions) == 1 and versions[0][0] <= until_ns:
-            flow = versions[0][1]
-            found[number] = Known(device(flow.src_device), flow.valid_from_ns, flow.size_bytes)
-            continue
-        known = [(from_ns, flow) for from_ns, flow in versions if from_ns <= until_ns]
-        if known:
-            flow = known[-1][1]
-            # What an earlier life of the fabric knew says nothing of when the flow began in this one.
-            begun = next((version for from_ns, version in known if from_ns > NEVER), flow)
-            found[number] = Known(device(flow.src_device), begun.valid_from_ns, flow.size_bytes)
-    return found

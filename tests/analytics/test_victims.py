@@ -31,6 +31,16 @@ def topology(random: Random) -> Topology:
     return made
 
 
+class Facts(dict[int, Known]):
+    """What is known of flows, as a table."""
+
+    def known(self, number: int) -> Known | None:
+        return self.get(number)
+
+    def sent_by(self, host: int) -> set[int]:
+        return {number for number, known in self.items() if known.src_device == host}
+
+
 def sent(windows: list[Window]) -> FlowRows:
     columns = list(zip(*windows, strict=True)) if windows else [()] * 5
     flow, *rest = columns
@@ -106,7 +116,7 @@ def test_exposures_are_those_of_the_twin(seed: int) -> None:
     shuffled = random.sample(windows, len(windows))
     seen.add(sent(shuffled[: len(shuffled) // 2]))
     seen.add(sent(shuffled[len(shuffled) // 2 :]))
-    found = exposures(seen, stops, 0, 10**9, known, network)
+    found = exposures(seen, stops, 0, 10**9, Facts(known), network)
     as_instants = {
         flow: {us for time in times for us in range(time.begin_ns // 1000, time.end_ns // 1000)}
         for flow, times in found.items()
