@@ -97,7 +97,7 @@ def admin_config(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def producer_config(settings: KafkaSettings, *, queue_bytes: int, message_timeout_ms: int) -> dict[str, Any]:
-    """Configuration of an idempotent producer whose queue is bounded in bytes and whose messages expire."""
+    """Configuration of an idempotent producer with a queue bounded in bytes; messages expire, unless the time is 0."""
     config = {
         "enable.idempotence": True,
         "compression.type": "lz4",

@@ -43,7 +43,7 @@ COUNTERS: dict[str, str] = {
     "outbox_delivered": "Messages that Kafka has.",
     "outbox_held": "Messages that had to wait outside the producer's queue.",
     "outbox_dropped_queue_full": "Messages lost because Kafka took nothing for too long.",
-    "outbox_delivery_errors": "Messages that Kafka refused or that waited too long.",
+    "outbox_delivery_errors": "Messages that Kafka refused or that were not delivered at the end.",
     "outbox_commits": "Transactions committed.",
     "outbox_aborts": "Transactions aborted.",
     "outbox_too_large": "Values that no topic takes and that were left out.",
@@ -51,7 +51,7 @@ COUNTERS: dict[str, str] = {
     "outbox_at_once_delivered": "Provisional revisions that Kafka has.",
     "outbox_at_once_held": "Provisional revisions that had to wait outside the producer's queue.",
     "outbox_at_once_dropped_queue_full": "Provisional revisions lost because Kafka took nothing for too long.",
-    "outbox_at_once_delivery_errors": "Provisional revisions that Kafka refused or that waited too long.",
+    "outbox_at_once_delivery_errors": "Provisional revisions that Kafka refused or that were not delivered at the end.",
     # the roster, as the active correlate keeps it
     "suspended_streams": "Streams that held up the others for too long, so that nobody waits for them.",
     "resumed_streams": "Suspended streams that have caught up and count again.",

@@ -39,9 +39,12 @@ DELIVERY_FAILED = 2
 """Reasons of a loss, codes of stream.kinds.LOSS_REASONS."""
 
 HOLD_S = 60.0
-QUEUE_BYTES = 16 << 20
-HELD_BYTES = 48 << 20
+QUEUE_BYTES = 4 << 20
+HELD_BYTES = 60 << 20
 FLUSH_DEADLINE_S = 30.0
+
+FOR_EVER_MS = 0
+"""librdkafka's word for a message that never expires."""
 
 _OVERHEAD_BYTES = 256
 """What a held message costs beside its key and value, roughly."""
@@ -67,8 +70,10 @@ class _Held(NamedTuple):
 class Outbox:
     """An idempotent producer with a bounded memory: librdkafka's queue, and behind it what that does not take.
 
-    A message waits `hold_s` at most in each; what does not fit or waits longer is lost, oldest first: its `on_lost` is
-    called with the reason, and the next `take_failure` tells it.
+    What librdkafka has taken waits there for as long as it takes: it may be on its way, and nobody could tell whether a
+    broker that comes back still takes it. Behind it a message waits `hold_s` at most; what does not fit or waits longer
+    is lost, oldest first: its `on_lost` is called with the reason, and the next `take_failure` tells it. So the count
+    of lost messages is exact.
     """
 
     def __init__(
@@ -96,7 +101,7 @@ class Outbox:
         self._sampled_log = SampledLog(_log)
         self._last_error = LastError()
         self._closed = False
-        config = producer_config(settings, queue_bytes=queue_bytes, message_timeout_ms=int(hold_s * 1000))
+        config = producer_config(settings, queue_bytes=queue_bytes, message_timeout_ms=FOR_EVER_MS)
         try:
             self._producer = Producer(config | {"error_cb": self._last_error})
         except KafkaException as err:

@@ -238,7 +238,8 @@ def test_an_outage_drops_the_oldest_rows_that_do_not_fit_and_says_how_many(embed
 
 
 def test_a_delivery_that_fails_is_returned_by_poll_and_told_on_the_topic(embedded_broker: EmbeddedBroker) -> None:
-    with Publisher(embedded_broker.settings, "lab", "probe", "boot-1", live=False, hold_s=1.5) as publisher:
+    settings = KafkaSettings(embedded_broker.bootstrap_servers, librdkafka={"message.timeout.ms": "1500"})
+    with Publisher(settings, "lab", "probe", "boot-1", live=False) as publisher:
         publisher.up([PFC], from_ns=0)
         failure = None
         with hanging(embedded_broker):
