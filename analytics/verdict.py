@@ -124,11 +124,14 @@ def _held_by(
 ) -> tuple[HeldBy, ...]:
     """The time, split over the roots as the stops of each queue are."""
     by_root: Counter[int] = Counter()
+    in_queue: Counter[int] = Counter()
     for begin_ns, end_ns, queue in times:
+        in_queue[queue] += end_ns - begin_ns
+    for queue, held_ns in in_queue.items():
         blamed = of_queue.get(queue, [])
         total = sum(ns for _, ns in blamed)
         for root, ns in blamed:
-            by_root[root] += (end_ns - begin_ns) * ns // total if total else 0
+            by_root[root] += held_ns * ns // total if total else 0
     held = []
     for root, ns in by_root.items():
         if ns and root & 3 == layout.ROOT_EGRESS:

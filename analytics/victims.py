@@ -195,7 +195,7 @@ def exposures(
             found.setdefault(flow, []).extend(
                 Exposure(b, e, queue) for b, e in zip(begin[which].tolist(), end[which].tolist(), strict=True)
             )
-    return {flow: _disjoint(times) for flow, times in sorted(found.items())}
+    return {flow: _disjoint(times, topology) for flow, times in sorted(found.items())}
 
 
 def _asked(rows: FlowRows, by_queue: Mapping[int, Any], topology: Topology) -> npt.NDArray[np.bool_]:
@@ -309,10 +309,15 @@ def _held_at_host(
     return held
 
 
-def _disjoint(times: list[Exposure]) -> list[Exposure]:
+def _disjoint(times: list[Exposure], topology: Topology) -> list[Exposure]:
+    def order(time: Exposure) -> tuple[int, int, int]:
+        # By name: the numbers of queues depend on what was read first.
+        port, priority = divmod(time.queue, PRIORITIES)
+        return time.begin_ns, time.end_ns, int(topology.port_rank[port]) * PRIORITIES + priority
+
     out: list[Exposure] = []
     reached = NEVER
-    for begin, end, queue in sorted(times):
+    for begin, end, queue in sorted(times, key=order):
         if end > reached:
             out.append(Exposure(max(begin, reached), end, queue))
             reached = end
