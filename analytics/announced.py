@@ -33,6 +33,28 @@ class Announced:
         """The streams' names of each device, and the generation of the resolver that said so."""
         self._spans: dict[str, dict[StreamKey, list[tuple[int, int]]]] = {}
         self._horizons: list[tuple[int, int]] = []
+        self._gaps: dict[StreamKey, list[tuple[int, int]]] = {}
+        """When streams of devices were suspended."""
+
+    def suspend(self, stream: StreamKey, at_ns: int) -> None:
+        """A stream that nobody waits for from a time on."""
+        self.down(stream, at_ns)
+        if stream.device:
+            self._gaps.setdefault(stream, []).append((at_ns, MAX_TIME_NS))
+
+    def resume(self, stream: StreamKey, from_ns: int, period_ns: int) -> None:
+        """A suspended stream that counts again from a time on."""
+        self.up(stream, from_ns, period_ns)
+        if gaps := self._gaps.get(stream):
+            gaps[-1] = (gaps[-1][0], from_ns)
+
+    def suspended(self, first_ns: int, last_ns: int, names: Resolver) -> set[str]:
+        """The devices of which a stream was suspended at some time between two instants."""
+        return {
+            names.device(stream.device)
+            for stream, gaps in self._gaps.items()
+            if any(begin <= last_ns and first_ns < until for begin, until in gaps)
+        }
 
     def up(self, stream: StreamKey, from_ns: int, period_ns: int) -> None:
         """A stream that begins."""
@@ -87,7 +109,8 @@ class Announced:
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         spans = [[list(stream), spans] for streams in self._spans.values() for stream, spans in streams.items()]
-        return [spans, [list(entry) for entry in self._horizons]]
+        gaps = [[list(stream), [list(gap) for gap in gaps]] for stream, gaps in self._gaps.items()]
+        return [spans, [list(entry) for entry in self._horizons], gaps]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Announced:
@@ -97,4 +120,5 @@ class Announced:
             stream = StreamKey(*key)
             announced._spans.setdefault(stream.device, {})[stream] = [(begin, end) for begin, end in spans]
         announced._horizons = [(from_ns, window_ns) for from_ns, window_ns in state[1]]
+        announced._gaps = {StreamKey(*key): [(begin, until) for begin, until in gaps] for key, gaps in state[2]}
         return announced

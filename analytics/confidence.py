@@ -44,6 +44,8 @@ class _Seen:
     """Stopped ports of which nobody knows where their link leads."""
     names: set[str] = field(default_factory=set)
     """Names of ports that no fact explains."""
+    late: set[str] = field(default_factory=set)
+    """Devices of which a stream was suspended meanwhile."""
 
 
 def confidence_of(
@@ -53,7 +55,7 @@ def confidence_of(
     seen = _seen(engine, closed, announced)
     pauses = sum(tally.pauses for tally in closed.ledger.queues.values())
     lost = sum(losses(engine, closed).values())
-    time = 0.9 if seen.one_ended else 1.0
+    time = 0.9 if seen.one_ended or seen.late else 1.0
     if lost:
         time *= pauses / (pauses + lost)
     hosts = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
@@ -67,6 +69,7 @@ def confidence_of(
     coverage = min(1.0, seen.covered_ns / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
     missing = (
         ("pauses as seen by", seen.one_ended),
+        ("what nobody waited for of", seen.late),
         (f"{lost} rows that were lost or ends that were guessed", lost),
         ("queue depth, ECN marks or bytes of", seen.silent),
         ("what is at the other end of", seen.ends),
@@ -98,6 +101,7 @@ def _seen(engine: Engine, closed: Closed, announced: Announced) -> _Seen:
     unexplained = _unexplained(engine, closed)
     seen.names = {":".join(topology.queue_name(port * PRIORITIES)[:2]) for port in unexplained}
     unclear = {topology.ports[port][0] for port in unexplained}
+    late = announced.suspended(closed.start_ns, closed.end_ns, topology.names)
     for queue, tally in closed.ledger.queues.items():
         told, port, _ = topology.queue_name(queue)
         ends = {told}
@@ -112,6 +116,7 @@ def _seen(engine: Engine, closed: Closed, announced: Announced) -> _Seen:
                 seen.silent.add(topology.devices[pauser])
             elif pauser not in unclear:
                 seen.covered_ns += tally.pause_ns
+        seen.late |= ends & late
         for name in ends - seen.one_ended:
             if not announced.reports(name, closed.start_ns, closed.end_ns, topology.names):
                 seen.one_ended.add(name)

@@ -182,7 +182,7 @@ class Correlate:
                 continue
             state.suspend(change.at_ns)
             if stream in fabric.up:
-                fabric.announced.down(key, change.at_ns)
+                fabric.announced.suspend(key, change.at_ns)
                 fabric.up.remove(stream)
                 fabric.over = not fabric.up
             self._end_pauses(fabric, state.cut(state.mark_ns))
@@ -197,7 +197,7 @@ class Correlate:
                 self.counters["changes_of_no_use"] += 1
                 continue
             fabric.up.add(stream)
-            fabric.announced.up(key, change.from_ns, state.period_ns)
+            fabric.announced.resume(key, change.from_ns, state.period_ns)
             for fact in state.resume(change.from_ns):
                 _add_fact(fabric, fact, max(fact.valid_from_ns, change.from_ns))
 

@@ -165,6 +165,8 @@ def _rings(engine: Engine, closed: Closed) -> list[_Ring]:
             causes[told].append(egress)
     found = []
     for ring in rings(causes):
+        if len(ring) == 1:
+            continue  # a cable from a device to itself
         stops = [tallies[queue] for queue in ring]
         begin = max(tally.longest_from_ns for tally in stops)
         end = min(tally.longest_from_ns + tally.longest_ns for tally in stops)

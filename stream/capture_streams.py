@@ -298,11 +298,18 @@ def _end_the_endless(
 ) -> None:
     """Ends for streams that the capture does not end: at once where they had fallen silent, else when it ends itself.
 
-    Not all who tell facts send idle values, so that their silence says nothing: they end with the last one.
+    Not all who tell facts send idle values, so that their silence says nothing: they end with the last one. Nobody
+    waits for a stream that is suspended: it needs no end.
     """
+    suspended: set[StreamKey] = set()
+    for told in context.told:
+        if isinstance(told.item, SourceSuspended):
+            suspended.update(told.item.stream_keys())
+        elif isinstance(told.item, SourceResumed):
+            suspended.difference_update(told.item.stream_keys())
     for key in ups:
         span = spans.get(key)
-        if key in ended or span is None:
+        if key in ended or key in suspended or span is None:
             continue
         down = SourceDown(
             key.fabric, key.source, key.epoch, max(span.mark_ns, span.last_ns),

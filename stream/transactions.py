@@ -127,7 +127,8 @@ class Transactions:
 
     def close(self) -> None:
         """Gives up what is not committed and ends the connections."""
-        with suppress(KafkaException):
+        # A delivery's callback that runs while an exception is on its way makes a SystemError of it.
+        with suppress(KafkaException, SystemError):
             self._producer.purge()
             self._producer.flush(0.5)
         # Without a reference its connections end; older clients have no close().

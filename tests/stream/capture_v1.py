@@ -72,7 +72,7 @@ def items() -> list[messages.Item]:
 
 def plain(item: object) -> object:
     """All that the item says, also where it says it by leaving a field at its default."""
-    if isinstance(item, msgspec.Struct):
+    if isinstance(item, msgspec.Struct) and not isinstance(item, Batch):
         return {"type": type(item).__name__} | {name: plain(getattr(item, name)) for name in item.__struct_fields__}
     if isinstance(item, tuple):
         return [plain(part) for part in item]
