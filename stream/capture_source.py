@@ -81,7 +81,10 @@ class KafkaSource:
         return self._view.broker.embedded
 
     def plan(self, topics: Sequence[str], wanted: Range) -> tuple[PartitionPlan, ...]:
-        """First and end offset of every partition as they are now, within the range."""
+        """First and end offset of every partition as they are now, within the range.
+
+        Raises ConfigError for a partition in the range that its topic does not have.
+        """
         require_topics(self._settings, self._view, topics)
         partitions = [
             PartitionId(topic, number)
@@ -93,6 +96,7 @@ class KafkaSource:
             return self._by_kafka_time(partitions, marks, wanted)
         plans = [PartitionPlan(*partition, *marks[partition]) for partition in partitions]
         if wanted.by == "offset":
+            self._require_partitions(topics, wanted)
             return tuple(_within(plan, wanted) for plan in plans)
         return tuple(plans)
 
@@ -117,6 +121,17 @@ class KafkaSource:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _require_partitions(self, topics: Sequence[str], wanted: Range) -> None:
+        for asked in wanted.offsets:
+            if asked.topic not in topics:
+                continue
+            count = self._view.partitions[self._prefix + asked.topic]
+            if asked.partition >= count:
+                raise ConfigError(
+                    f"{self._prefix}{asked.topic} has no partition {asked.partition}",
+                    f"choose from 0 to {count - 1}" if count > 1 else "it has partition 0 alone",
+                )
 
     def _by_kafka_time(
         self, partitions: Sequence[PartitionId], marks: Watermarks, wanted: Range

@@ -99,13 +99,16 @@ def replay(
 ) -> Replayed:
     """Replays to `settings`, whose prefix is the target's; stops early, to go on later, when `stop` says so.
 
-    What was replayed before is not sent again, but looked at. Raises ConfigError or BrokerError where a guard refuses,
-    CaptureError for a damaged capture or the journal of another replay.
+    What was replayed before is not sent again, but looked at; for nothing, no topic is made. Raises
+    ConfigError or BrokerError where a guard refuses, CaptureError for a damaged capture or the journal of another
+    replay.
     """
     plan = Plan.of(CaptureFolder(path), options)
     manifest = plan.folder.manifest
     guard_prefix(manifest, settings.prefix, any_prefix=options.any_prefix)
     view = guard_source(manifest, settings, into_source=options.into_source)
+    if plan.messages == 0:
+        return Replayed({}, 0, 0, 0, 0, 0, tuple(plan.notes()), ())
     with locked(journal_file):
         target = prepare(manifest, settings, view, plan.topics, keep_partitions=not options.by_key)
         what = Replay(

@@ -103,6 +103,8 @@ class Plan(NamedTuple):
     def notes(self) -> list[str]:
         """What a reader of the replay should know of the capture, in sentences."""
         notes = self.context.notes()
+        if self.messages == 0:
+            notes.append("there is nothing to replay: the capture has no message of what was asked for")
         if count := self.folder.manifest.gaps:
             notes.append(f"Kafka had lost {count:,} messages of the capture's range before they were read")
         return notes

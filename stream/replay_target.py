@@ -85,7 +85,7 @@ def prepare(
 
 def guard_retention(settings: KafkaSettings, target: Target, oldest_ms: Mapping[str, int], now_ns: int) -> None:
     """Raises ConfigError if Kafka would delete what is replayed, since its timestamps are older than a topic keeps."""
-    if target.embedded:
+    if target.embedded or not oldest_ms:
         return
     for description in describe_topics(settings, list(oldest_ms)):
         if "delete" not in description.configs.get("cleanup.policy", "delete"):

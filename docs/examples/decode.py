@@ -19,8 +19,9 @@ while partitions:  # which are left to read; a program that goes on for ever tak
     if (message := consumer.poll(1.0)) is None or message.error():
         partitions.pop(message.partition() if message else -1, None)
         continue
-    magic, size, version, count, length = HEADER.unpack_from(value := message.value())
-    assert magic == b"PTB1", "not a packed value"
+    if not (value := message.value() or b"").startswith(b"PTB1"):
+        continue  # not a packed value
+    magic, size, version, count, length = HEADER.unpack_from(value)
     names = msgspec.msgpack.decode(value[HEADER.size : HEADER.size + length])
     for index in range(count):
         row = Row(*RECORD.unpack_from(value, HEADER.size + length + -length % 8 + index * size))._asdict()

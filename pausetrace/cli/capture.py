@@ -150,10 +150,10 @@ def _offsets(text: str, prefix: str, topics: list[str]) -> OffsetRange:
     from stream.errors import ConfigError
     from stream.topics import bare_name
 
+    topic = bare_name(prefix, text.partition(":")[0].partition("[")[0])
     match = _OFFSETS.fullmatch(text)
     if match is None:
         raise ConfigError(f"--offsets {text} is no range", "write it like pfc:1000-2000 or pfc[3]:1000-")
-    topic = bare_name(prefix, match["topic"])
     if topic not in topics:
         raise ConfigError(f"--offsets {text} is of a topic that is not captured", f"add --topic {topic}")
     first, end = int(match["first"] or 0), int(match["end"]) if match["end"] else -1

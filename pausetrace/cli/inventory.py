@@ -154,6 +154,11 @@ def _views(args: argparse.Namespace) -> list[View]:
     at_ns = MAX_TIME_NS if args.at is None else _time_ns("--at", args.at)
     items = items_in(Path(args.path)) if args.path is not None else items_on_kafka(kafka_settings(args))
     found = known_facts(items, at_ns)
+    if args.fabric is not None and args.fabric not in found:
+        from pausetrace.plain_text import printable
+
+        known = ", ".join(sorted(found)) or "none"
+        print(printable(f"pausetrace: note: no fabric {args.fabric!r} is known; known: {known}"), file=sys.stderr)
     return [View(name, found[name]) for name in sorted(found) if args.fabric in (None, name)]
 
 

@@ -64,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; the value is the process's exit status."""
     replace_closed_streams()
+    escape_what_stdout_cannot_show()
     try:
         try:
             return run(argv)
@@ -122,6 +123,22 @@ def replace_closed_streams() -> None:
     sys.stdout = sys.stdout or open(os.devnull)  # noqa: PTH123, SIM115
     # print(file=None) would write to stdout, which is data.
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+
+
+def escape_what_stdout_cannot_show() -> None:
+    """Writes letters that stdout's encoding lacks, such as ASCII's, with the escapes of JSON, whatever the output."""
+    import codecs
+    import io
+
+    def escaped(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)), error.end
+
+    codecs.register_error("pausetrace.json_escape", escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="pausetrace.json_escape")
 
 
 def silence(stream: TextIO) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from analytics.detect import Detect
 from pausetrace.importer import import_trace
@@ -62,10 +63,19 @@ def said(*command: str | Path) -> Rows:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def put_what_is_not_packed(settings: KafkaSettings) -> None:
+    """Values that the examples have to pass over."""
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    for value in (b"PTB", b"{}" * 20, b"", None):
+        producer.produce(full_name(settings.prefix, "pfc"), value, b"lab/leaf0")
+    assert producer.flush(30) == 0
+
+
 @pytest.fixture
 def published(any_kafka: KafkaSettings) -> KafkaSettings:
     """A trace on the topics, and what detect makes of it: in transactions on a real Kafka."""
     import_trace(read_trace(TRACE), any_kafka, "lab", start_ns=1_800_000_000_000_000_000)
+    put_what_is_not_packed(any_kafka)
     worker = Worker(any_kafka, Detect(), name="detect", topics=RAW, group="detect", say=lambda _: None)
     try:
         worker.run(until_caught_up=True, deadline_s=60)
@@ -78,6 +88,7 @@ def published(any_kafka: KafkaSettings) -> KafkaSettings:
 def published_exactly_once(real_settings: KafkaSettings) -> KafkaSettings:
     """The same with transactions."""
     import_trace(read_trace(TRACE), real_settings, "lab", start_ns=1_800_000_000_000_000_000)
+    put_what_is_not_packed(real_settings)
     Runner(real_settings, say=lambda _: None).detect(Detect, until_caught_up=True)
     return real_settings
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,26 @@ def test_json_is_one_list_and_a_table_is_for_people(capsys: pytest.CaptureFixtur
         assert "leaf0" in capsys.readouterr().out
     assert main(["devices", "h1", "--in", str(TRACE)]) == 0
     assert "leaf0:p2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["devices", "links"])
+def test_a_fabric_that_is_not_known_is_told_with_those_that_are(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--in", str(TRACE), "--fabric", "nosuch"]) == 0
+    assert capsys.readouterr().err == f"pausetrace: note: no fabric 'nosuch' is known; known: {TRACE.name}\n"
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_stdout_of_ascii_gets_escapes_for_other_letters(output: str, tmp_path: Path) -> None:
+    devices = [{"device": "l\xe9af-\U0001f600", "ports": [{"port": "p1"}]}]
+    (tmp_path / "t.json").write_text(json.dumps({"fabric": "lab", "devices": devices}))
+    done = subprocess.run(
+        [sys.executable, "-m", "pausetrace.cli.main", "devices", "--in", str(tmp_path / "t.json"), "-o", output],
+        env=os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+        capture_output=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert rb"l\u00e9af-\ud83d\ude00" in done.stdout
+    if output == "json":
+        assert json.loads(done.stdout)[0]["device"] == devices[0]["device"]
 
 
 @pytest.mark.parametrize(

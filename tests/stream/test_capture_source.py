@@ -16,7 +16,7 @@ from stream.capture_message import Captured
 from stream.capture_source import KafkaSource
 from stream.capture_verify import verify
 from stream.errors import BrokerError, CaptureError, ConfigError
-from stream.kafka_settings import KafkaSettings
+from stream.kafka_settings import KafkaSettings, look
 from stream.messages import encode
 from stream.topics import full_name
 from tests.kafka_brokers import fresh_prefix
@@ -110,6 +110,12 @@ def test_a_range_of_offsets_is_taken_from_the_partitions_named(any_kafka: KafkaS
     assert [(m.topic, m.partition, m.offset) for m in messages_in(tmp_path / "c")] == [
         ("pfc", 0, 1), ("pfc", 0, 2), ("pfc", 1, 4), ("pfc", 1, 5), ("link", 0, 0),
     ]  # fmt: skip
+
+
+def test_a_partition_that_the_topic_does_not_have_is_told(any_kafka: KafkaSettings, tmp_path: Path) -> None:
+    count = look(any_kafka, 10).partitions[full_name(any_kafka.prefix, "pfc")]
+    with pytest.raises(ConfigError, match=rf"pfc has no partition {count}; choose from 0 to {count - 1}"):
+        captured(any_kafka, tmp_path / "c", Range("offset", offsets=(OffsetRange("pfc", count, 0, 1),)))
 
 
 def test_a_range_of_event_time_is_found_wherever_kafka_put_it(any_kafka: KafkaSettings, tmp_path: Path) -> None:

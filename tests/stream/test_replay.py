@@ -146,6 +146,15 @@ def test_what_does_not_decode_goes_along_and_is_counted_where_times_are_shifted(
     assert (last.value, last.timestamp_ms) == (poison.value, poison.timestamp_ms + DAY_NS // 10**6)
 
 
+def test_an_empty_capture_makes_no_topics_and_says_so(target: KafkaSettings, tmp_path: Path) -> None:
+    capture_listed([], tmp_path / "c")
+    before = look(target, 10).partitions
+    done = replay(tmp_path / "c", target, AT_ONCE, tmp_path / "j")
+    assert (done.messages, done.problems) == ({}, ())
+    assert done.notes == ("there is nothing to replay: the capture has no message of what was asked for",)
+    assert look(target, 10).partitions == before
+
+
 def test_progress_ends_where_all_is_sent(embedded_target: KafkaSettings, tmp_path: Path) -> None:
     captured = make_capture(tmp_path / "c")
     told: list[Done] = []

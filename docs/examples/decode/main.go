@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -118,6 +119,9 @@ func main() {
 			log.Fatal(err)
 		}
 		fetches.EachRecord(func(record *kgo.Record) {
+			if !bytes.HasPrefix(record.Value, []byte("PTB1")) {
+				return // not a packed value
+			}
 			rows, err := Decode(record.Value)
 			if err != nil {
 				log.Fatalf("%s[%d]@%d: %v", record.Topic, record.Partition, record.Offset, err)
