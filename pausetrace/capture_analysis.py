@@ -6,7 +6,7 @@ same for any number of processes and the same as live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import msgspec
 from analytics.correlate import Correlate
 from analytics.detect import Detect
 from pausetrace.capture_workers import Detected, detect_blocks, detect_in_processes, prepare_processes
-from stream.capture_reader import CaptureFolder
+from stream.capture_reader import CaptureFolder, count_undecodable
 from stream.capture_select import RowFilter
 from stream.capture_streams import CapturedStreams, Context, captured_streams, read_context
 from stream.cascade import FINAL, Cascade
@@ -53,8 +53,9 @@ def analyze_capture(
         prepare_processes()
     streams = captured_streams(folder, topics, wanted)
     context = read_context(folder, streams, topics, wanted)
-    final, unfinished = _run(folder, streams, context, wanted, workers, progress)
-    return CaptureAnalysis(final, unfinished, tuple(_notes(folder, context)))
+    final, unfinished, rows = _run(folder, streams, context, wanted, workers, progress)
+    notes = [] if rows or wanted.everything else ["no row of the capture matches what was chosen"]
+    return CaptureAnalysis(final, unfinished, (*notes, *_notes(folder, topics, context)))
 
 
 def _run(
@@ -64,7 +65,8 @@ def _run(
     wanted: RowFilter,
     workers: int,
     progress: Progress,
-) -> tuple[tuple[Cascade, ...], tuple[Cascade, ...]]:
+) -> tuple[tuple[Cascade, ...], tuple[Cascade, ...], int]:
+    """Cascades that are final, those that are not, and the number of rows that they rest on."""
     partitions = sorted({partition for partition, _ in streams.spans})
     correlate = Correlate()
     # The whole roster first: a change that is told before its time harms nobody, one that comes too late does.
@@ -72,7 +74,7 @@ def _run(
     facts = iter(context.facts)
     waiting = next(facts, None)
     at_the_end: list[Item] = []
-    done = 0
+    done = rows = 0
     if workers == 1:
         found: Iterator[Detected] = detect_blocks(Detect(), folder, partitions, streams, context, wanted)
     else:
@@ -88,12 +90,13 @@ def _run(
                 waiting = next(facts, None)
             final += correlate.process([*items, *block.episodes])
             done += block.messages
+            rows += block.rows
             progress(done, streams.messages)
     rest: list[Item] = [each.item for each in ([waiting] if waiting is not None else [])]
     final += correlate.process([*rest, *(each.item for each in facts)])
     # Whatever now comes rests on the assumption that nothing more happened.
     unfinished = correlate.process([*context.cut, *at_the_end]) if context.cut else []
-    return _cascades(final), tuple(msgspec.structs.replace(c, revision=1) for c in _cascades(unfinished))
+    return _cascades(final), tuple(msgspec.structs.replace(c, revision=1) for c in _cascades(unfinished)), rows
 
 
 def _cascades(items: Iterable[Item]) -> tuple[Cascade, ...]:
@@ -101,8 +104,10 @@ def _cascades(items: Iterable[Item]) -> tuple[Cascade, ...]:
     return tuple(sorted(found, key=lambda cascade: (cascade.start_ns, cascade.fabric, cascade.id)))
 
 
-def _notes(folder: CaptureFolder, context: Context) -> list[str]:
+def _notes(folder: CaptureFolder, topics: Sequence[str], context: Context) -> list[str]:
     notes = context.notes()
+    if count := sum(count_undecodable(folder, part.files) for part in folder.parts(topics)):
+        notes.append(f"{count:,} values do not decode and are left out: column error of the messages says why")
     if count := folder.manifest.gaps:
         notes.append(f"Kafka had lost {count:,} messages of the capture's range before they were read")
     return notes

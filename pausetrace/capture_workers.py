@@ -44,10 +44,14 @@ _PIPE_BYTES = 1 << 20
 
 
 class Detected(NamedTuple):
-    """Episodes of what Kafka got up to until_ms; `at_the_end` they come from ending what was still alive."""
+    """Episodes of what Kafka got up to until_ms, and how many messages and wanted rows that was.
+
+    `at_the_end` they come from ending what was still alive.
+    """
 
     until_ms: int
     messages: int
+    rows: int
     episodes: list[Batch]
     at_the_end: bool = False
 
@@ -69,8 +73,9 @@ def detect_blocks(
         lookahead_events=LOOKAHEAD_EVENTS // workers, block_events=BLOCK_EVENTS // workers,
     )  # fmt: skip
     for block in found:
-        yield Detected(block.until_ms, block.messages, _episodes(detect.process(block.batches)))
-    yield Detected(0, 0, _episodes(detect.process(context.cut)), True)
+        rows = sum(len(batch.events) for batch in block.batches)
+        yield Detected(block.until_ms, block.messages, rows, _episodes(detect.process(block.batches)))
+    yield Detected(0, 0, 0, _episodes(detect.process(context.cut)), True)
 
 
 def prepare_processes() -> None:
@@ -189,7 +194,7 @@ def _send(pipe: Connection, block: Detected) -> None:
         (tuple(batch.stream), batch.seq, batch.mark_ns, batch.ports, len(batch.events), batch.lost, batch.skipped)
         for batch in block.episodes
     ]
-    pipe.send((block.until_ms, block.messages, block.at_the_end, names))
+    pipe.send((block.until_ms, block.messages, block.rows, block.at_the_end, names))
     if names:
         rest = joined([batch.events for batch in block.episodes]).view(np.uint8).data
         while len(rest):
@@ -204,7 +209,7 @@ def _received(process: ForkServerProcess, pipe: Connection) -> Iterator[Detected
                 return
             if isinstance(told, _Failure):
                 raise CaptureError(*told)
-            until_ms, messages, at_the_end, names = told
+            until_ms, messages, wanted_rows, at_the_end, names = told
             rows = _received_rows(pipe, sum(count for *_, count, _, _ in names))
         except (EOFError, OSError, pickle.UnpicklingError) as err:
             process.join(_END_S)
@@ -217,7 +222,7 @@ def _received(process: ForkServerProcess, pipe: Connection) -> Iterator[Detected
             events = rows[begin : begin + count]
             episodes.append(Batch(StreamKey(*stream), seq, mark_ns, ports, events, lost, skipped=skipped))
             begin += count
-        yield Detected(until_ms, messages, episodes, at_the_end)
+        yield Detected(until_ms, messages, wanted_rows, episodes, at_the_end)
 
 
 def _received_rows(pipe: Connection, count: int) -> Events:

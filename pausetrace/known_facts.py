@@ -15,7 +15,7 @@ from pausetrace.topology_file import read_topology
 from simulation.trace import read_trace
 from simulation.trace_facts import trace_facts
 from simulation.trace_table import find_table
-from stream.capture_manifest import JOURNAL, MANIFEST
+from stream.capture_manifest import looks_like_capture
 from stream.errors import WireError
 from stream.facts import Device, FactStream, Flow, Link
 from stream.kafka_settings import KafkaSettings
@@ -66,7 +66,7 @@ def items_on_kafka(settings: KafkaSettings) -> Iterator[Item]:
 
 def items_in(path: Path) -> Iterator[Item]:
     """All facts in a trace folder, a capture or a topology file, and the roster of a capture."""
-    if (path / MANIFEST).exists() or (path / JOURNAL).exists():
+    if looks_like_capture(path):
         return _captured(path)
     stream = FactStream(path.name or "file", "-", 0, 0)
     if any(find_table(path, name) for name in OF_TRACES):

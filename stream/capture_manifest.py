@@ -195,6 +195,13 @@ def load_manifest(folder: Path) -> Manifest:
     return manifest
 
 
+def looks_like_capture(folder: Path) -> bool:
+    """Whether a capture is there, finished or not, or what is left of one."""
+    return any((folder / name).exists() for name in (MANIFEST, JOURNAL)) or any(
+        any((folder / table).glob("topic=*")) for table in ("events", "messages")
+    )
+
+
 def _no_manifest(folder: Path) -> CaptureError:
     if (folder / JOURNAL).exists():
         return CaptureError(
@@ -202,4 +209,8 @@ def _no_manifest(folder: Path) -> CaptureError:
         )
     if not folder.is_dir():
         return CaptureError(f"{folder} is no folder", "give the folder of a capture")
+    if looks_like_capture(folder):
+        return CaptureError(
+            f"{folder} is a capture without its {MANIFEST}", f"take {MANIFEST} from a copy of it, or capture again"
+        )
     return CaptureError(f"{folder} holds no capture: it has no {MANIFEST}", "give the folder of a capture")

@@ -74,8 +74,16 @@ class CaptureFolder:
         return [part for part in self.manifest.parts if part.topic in chosen]
 
 
+def count_undecodable(folder: CaptureFolder, files: Iterable[FileEntry]) -> int:
+    """How many messages in these files have values that do not decode."""
+    tables = (table for file in files if file.table == MESSAGES for table in folder.tables(file, ("error",)))
+    return sum(len(table) - table.column("error").null_count for table in tables)
+
+
 def prove(path: Path, entry: FileEntry) -> None:
     """Raises CaptureError unless the file is the one that the manifest names, byte for byte."""
+    if path.is_dir():
+        raise CaptureError(f"{path} is a folder in the place of a file", _RESTORE)
     try:
         size = path.stat().st_size
         if size != entry.bytes:

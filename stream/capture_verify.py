@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream.capture_manifest import JOURNAL, MANIFEST, Manifest, Part
-from stream.capture_reader import CaptureFolder, load_part, prove
+from stream.capture_reader import CaptureFolder, count_undecodable, load_part, prove
 from stream.capture_schema import EVENTS, MESSAGES
 from stream.capture_store import PARTIAL
 from stream.errors import CaptureError
@@ -22,7 +22,10 @@ Progress = Callable[[int, int], None]
 
 
 class Verdict(NamedTuple):
-    """What was found; without problems the capture is as it was written. `gaps` Kafka no longer had even then."""
+    """What was found; without problems the capture is as it was written. `gaps` Kafka no longer had even then.
+
+    `undecodable` messages have values that do not decode, and are kept as they are.
+    """
 
     problems: tuple[str, ...]
     gaps: tuple[str, ...]
@@ -30,6 +33,7 @@ class Verdict(NamedTuple):
     bytes: int
     messages: int
     events: int
+    undecodable: int
 
     @property
     def whole(self) -> bool:
@@ -57,16 +61,19 @@ def verify(path: Path, *, rows: bool = False, progress: Progress = lambda _done,
             done += entry.bytes
             progress(done, manifest.bytes)
     problems += _holes_between_parts(manifest)
+    undecodable = 0
     for part in manifest.parts:
         if damaged.isdisjoint(file.path for file in part.files):
-            problems += _wrong_in(folder, part, rows)
+            wrong = list(_wrong_in(folder, part, rows))
+            problems += wrong
+            undecodable += 0 if wrong else count_undecodable(folder, part.files)
     gaps = tuple(
         f"{part.topic}[{part.partition}]@{gap.first}: {gap.missing} messages {gap.reason}"
         for part in manifest.parts
         for gap in part.gaps
     )
     files = sum(len(part.files) for part in manifest.parts)
-    return Verdict(tuple(problems), gaps, files, manifest.bytes, manifest.messages, manifest.events)
+    return Verdict(tuple(problems), gaps, files, manifest.bytes, manifest.messages, manifest.events, undecodable)
 
 
 def _strangers(path: Path, manifest: Manifest) -> Iterator[str]:

@@ -103,6 +103,8 @@ def run_verify(args: argparse.Namespace) -> int:
         for problem in verdict.problems:
             print(printable(problem))
         print(_verdict_text(verdict))
+        if verdict.undecodable:
+            print(f"{verdict.undecodable:,} values do not decode, and are kept: column error of the messages says why")
         for gap in verdict.gaps:
             print(f"missing on Kafka already: {printable(gap)}")
     return 0 if verdict.whole else EXIT_FAILURE

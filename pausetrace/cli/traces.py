@@ -70,13 +70,10 @@ def run_analyze(args: argparse.Namespace) -> int:
     """Analyzes one folder."""
     from pathlib import Path
 
-    from stream.capture_manifest import JOURNAL, MANIFEST
+    from stream.capture_manifest import looks_like_capture
 
     path = Path(args.path)
-    if (path / MANIFEST).exists() or (path / JOURNAL).exists():
-        analysis = _analyze_capture(args, path)
-    else:
-        analysis = _analyze_trace(args, path)
+    analysis = _analyze_capture(args, path) if looks_like_capture(path) else _analyze_trace(args, path)
     for note in analysis.notes:
         print(f"pausetrace: note: {note}", file=sys.stderr)
     if args.output == "table":

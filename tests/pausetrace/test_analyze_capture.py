@@ -10,6 +10,7 @@ from analytics.offline import final_cascades
 from pausetrace.capture_analysis import analyze_capture
 from pausetrace.cli.main import main
 from stream import kinds
+from stream.capture_message import Captured
 from stream.capture_select import RowFilter
 from stream.cascade import Cascade
 from stream.messages import encode
@@ -56,6 +57,36 @@ def test_rows_are_chosen_by_the_options(folder: Path, capsys: pytest.CaptureFixt
     chosen = analyze_capture(folder, wanted)
     assert sorted(map(str.encode, of_one)) == as_bytes((*chosen.cascades, *chosen.unfinished)) != []
     assert of_one != whole
+
+
+@pytest.mark.parametrize("options", [["--device", "nosuch"], ["--port", "nosuch", "--workers", "2"]])
+def test_a_choice_that_nothing_meets_is_told(
+    options: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["analyze", str(folder), *options]) == 0
+    assert "pausetrace: note: no row of the capture matches what was chosen\n" in capsys.readouterr().err
+    assert main(["analyze", str(folder), "--device", "leaf1"]) == 0
+    assert "no row" not in capsys.readouterr().err
+
+
+def test_values_that_do_not_decode_are_counted_by_analyze_and_verify(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    poison = [Captured("queue", 9, at, START_NS // 10**6, "create", b"dc-1/leaf-1", (), b"PTB1?") for at in range(3)]
+    removed = Captured("queue", 9, 3, START_NS // 10**6, "create", b"dc-1/leaf-1", (), None)
+    capture_listed([*published_trace("boot-1", START_NS, {}), *poison, removed], tmp_path / "c")
+    assert main(["analyze", str(tmp_path / "c")]) == 0
+    assert "note: 3 values do not decode and are left out: column error" in capsys.readouterr().err
+    assert main(["capture", "verify", str(tmp_path / "c")]) == 0
+    assert "\n3 values do not decode, and are kept: column error" in capsys.readouterr().out
+
+
+def test_a_capture_without_its_manifest_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture_listed(published_trace("boot-1", START_NS, {}), tmp_path / "c")
+    (tmp_path / "c/_manifest.json").unlink()
+    for command in (["analyze", str(tmp_path / "c")], ["devices", "--in", str(tmp_path / "c")]):
+        assert main(command) == 1
+        assert f"{tmp_path / 'c'} is a capture without its _manifest.json; take" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("first_late", "workers"), [(0, 1), (1, 1), (1, 2)])

@@ -89,6 +89,7 @@ def test_wrong_usage_ends_with_status_2(arguments: list[str], capsys: pytest.Cap
 
 
 WRONG = {
+    "offsets of an unknown topic": (["capture", "/nowhere/x", "--offsets", "x:1"], 2, "no topic 'x'; choose from: pfc"),
     "a missing trace": (["analyze", "/nowhere/x"], 1, "/nowhere/x is not a folder"),
     "a missing trace to score": (["evaluate", "/nowhere/x"], 1, "/nowhere/x does not exist"),
     "a missing trace to import": (["import", "csv", "/nowhere/x"], 1, "/nowhere/x is not a folder"),

@@ -26,8 +26,14 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:99])
 
 
+def make_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "flipped": (flip, "is damaged: its bytes are not those that were written (SHA-256)"),
+    "a folder": (make_a_folder, "is a folder in the place of a file"),
     "missing": (Path.unlink, "is missing"),
     "truncated": (truncate, "is truncated: 99 bytes of "),
 }

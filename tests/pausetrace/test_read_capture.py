@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 import pausetrace
 from pausetrace.columns import Columns
+from stream.capture_message import Captured
 from stream.capture_schema import ROW_GROUP_ROWS
 from stream.errors import CaptureError, ConfigError
 from tests.stream.capture_samples import START_NS, fabric_messages, message, rows
@@ -46,6 +48,7 @@ def plain(topic: str, columns: Columns) -> list[PlainRow]:
 @settings(max_examples=40, deadline=None)
 @given(WISHES)
 def test_the_rows_that_are_wanted_come_and_no_other(folder: Path, wish: Wish) -> None:
+    assume(wish.from_ns is None or wish.to_ns is None or wish.from_ns < wish.to_ns)
     for topic in ("pfc", "queue"):
         found = [row for columns in read(folder, topic, wish) for row in plain(topic, columns)]
         assert sorted(found) == sorted(row for row in ROWS if row.topic == topic and wish.is_met(row))
@@ -78,14 +81,32 @@ def test_measures_have_their_names(tmp_path: Path) -> None:
         ("link", {}, "topic 'link' has no columns; choose from: pfc"),
         ("pcf", {}, "no topic 'pcf'; choose from: "),
         ("pfc", {"kinds": ["PFC_XOF"]}, "no kind 'PFC_XOF'; "),
+        ("pfc", {"kinds": "PFC_XOFF"}, "is one name, not a list of names; give kinds=['PFC_XOFF']"),
+        ("pfc", {"devices": "leaf-1"}, "is one name, not a list of names; give devices=['leaf-1']"),
+        ("pfc", {"ports": [1]}, "ports=[1] is no list of names"),
+        ("pfc", {"devices": None}, "devices=None is no list of names"),
+        ("pfc", {"from_ns": 5, "to_ns": 5}, "nothing is between from_ns=5 and to_ns=5"),
+        ("pfc", {"from_ns": "now"}, "give whole ns since the Unix epoch"),
+        ("pfc", {"priorities": [3, 8]}, "priorities has 8, which is none of them; give a list of numbers 0 to 7"),
+        ("pfc", {"priorities": 3}, "priorities=3 is no list of numbers"),
+        ("pfc", {"flows": ["00000000000000ff"]}, "give a list of flow ids as int('16 HEX DIGITS', 16)"),
+        ("pfc", {"flows": [-1]}, "flows has -1"),
     ],
 )
-def test_what_cannot_be_meant_is_told_at_the_call(
-    folder: Path, topic: str, filters: dict[str, list[str]], said: str
-) -> None:
+def test_what_cannot_be_meant_is_told_at_the_call(folder: Path, topic: str, filters: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        pausetrace.read_capture(folder, topic, **filters)  # type: ignore[arg-type]
+        pausetrace.read_capture(folder, topic, **filters)
     assert said in str(refused.value)
+
+
+def test_values_that_do_not_decode_are_counted_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    poison = Captured("pfc", 3, 7, START_NS // 10**6, "create", b"dc-1/leaf-1", (), b"PTB1 no packed value")
+    capture_listed([*fabric_messages(), poison], tmp_path / "c")
+    assert sum(map(len, pausetrace.read_capture(tmp_path / "c", "queue"))) == 40
+    assert caplog.messages == []
+    assert sum(map(len, pausetrace.read_capture(tmp_path / "c", "pfc"))) == 40
+    (said,) = caplog.messages
+    assert "1 values of topic pfc do not decode" in said
 
 
 def test_a_folder_without_a_capture_is_told_at_the_call(tmp_path: Path) -> None:
