@@ -21,7 +21,7 @@ from stream.kafka_settings import KafkaSettings
 from tests.kafka_brokers import fresh_prefix
 from tests.stream.capture_samples import fabric_messages
 from tests.stream.listed_source import ListedSource
-from tests.stream.replaying import as_sent, count_on_kafka, make_capture, on_kafka
+from tests.stream.replaying import MessageCount, as_sent, make_capture, on_kafka
 
 DEADLINE_S = 60.0
 BATCHES = 20
@@ -56,10 +56,11 @@ def start(folder: Path, target: KafkaSettings, *options: str) -> subprocess.Pope
 
 def wait_for_messages(target: KafkaSettings, count: int, process: subprocess.Popen[str]) -> None:
     end_s = time.monotonic() + DEADLINE_S
-    while count_on_kafka(target) < count:
+    messages = MessageCount(target)
+    while messages.now() < count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end_s
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def is_whole(target: KafkaSettings, captured: list[Captured]) -> bool:

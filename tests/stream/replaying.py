@@ -42,19 +42,25 @@ def on_kafka(settings: KafkaSettings) -> list[Captured]:
     return in_place(found)
 
 
-def count_on_kafka(settings: KafkaSettings) -> int:
-    """How many messages that would be, without reading them."""
-    return sum(high - low for low, high in _watermarks(settings).values())
+class MessageCount:
+    """How many messages that would be, without reading them; asks on one connection however often."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._query = WatermarkQuery(settings)
+
+    def now(self) -> int:
+        return sum(high - low for low, high in _watermarks(self._settings, self._query).values())
 
 
-def _watermarks(settings: KafkaSettings) -> Watermarks:
+def _watermarks(settings: KafkaSettings, query: WatermarkQuery | None = None) -> Watermarks:
     counts = look(settings).partitions
     partitions = [
         PartitionId(topic.name, number)
         for topic in TOPICS
         for number in range(counts.get(full_name(settings.prefix, topic.name), 0))
     ]
-    return WatermarkQuery(settings).ask(partitions, 10)
+    return (query or WatermarkQuery(settings)).ask(partitions, 10)
 
 
 def without_origin(message: Captured) -> Captured:
