@@ -14,7 +14,7 @@ import msgspec
 
 from analytics import layout
 from analytics.announced import Announced
-from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
+from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, UNCLASSIFIED, RootFacts, Sibling, classify
 from analytics.confidence import ACCEPT_PPM, PPM, confidence_of, losses
 from analytics.cycles import rings
 from analytics.engine import Closed, Engine
@@ -22,7 +22,7 @@ from analytics.ledger import QueueTally, bounded_sum
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import Exposure, exposures
 from stream import kinds
-from stream.cascade import Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
+from stream.cascade import FINAL, Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
 from stream.facts import Flow
 
 REPORT_PPM = 20_000
@@ -55,6 +55,16 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         if ring.deadlock and not any(queue * 4 + layout.ROOT_EGRESS in named for queue in ring.queues):
             named[ring.first * 4 + layout.ROOT_EGRESS] = shares.get(layout.ROOT_CYCLE, 0)
     roots = [_root(engine, closed, root, ppm, MAX_LISTED // len(named), found_rings) for root, ppm in named.items()]
+    if revision != FINAL:
+        # That a queue was empty is known only when the depths of its time have come.
+        roots = [
+            msgspec.structs.replace(
+                root, root_class=UNCLASSIFIED, evidence=("the depths of its queues may still come",)
+            )
+            if root.root_class == "misconfiguration"
+            else root
+            for root in roots
+        ]
     roots = _polarized(engine, roots)
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)

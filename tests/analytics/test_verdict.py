@@ -9,12 +9,15 @@ import pytest
 
 from analytics import layout
 from analytics.announced import Announced
+from analytics.correlate import Correlate
+from analytics.detect import Detect
 from analytics.engine import Closed, Engine
 from analytics.ledger import EdgeTally, Ledger, QueueTally
 from analytics.verdict import MAX_LISTED, cascade
 from stream import messages
 from stream.cascade import FINAL, Cascade
 from stream.facts import Hop
+from stream.file_runner import run_steps
 from stream.kinds import SIDE_TX, SOURCE_LOST, UNKNOWN
 from tests.analytics.random_runs import leaf_spine
 from tests.analytics.story import BEGIN_NS, Story
@@ -407,3 +410,16 @@ def test_a_ring_that_still_moves_is_no_deadlock(seed: int) -> None:
     found = ring_classes(story)
     assert found
     assert "pfc_deadlock" not in found
+
+
+def test_a_pauser_is_called_empty_only_when_the_depths_of_its_time_have_come() -> None:
+    story = Story(leaf_spine(2, 1, 2))
+    story.pause(DOWN, 100 * US, 1100 * US)
+    # leaf1 reports depths, but held nothing while it paused.
+    story.depth(D0, 5 * MS, 6 * MS, 200_000)
+    assert [root.root_class for root in story.only().roots] == ["misconfiguration"]
+    step = Correlate(provisional=True)
+    items = [item for batch in (story.ups(), story.facts(), story.values()) for item in batch]
+    said = [item for item in run_steps(items, [Detect()], step) if isinstance(item, Cascade)]
+    assert said
+    assert {root.root_class for cascade in said for root in cascade.roots} == {"unclassified"}
