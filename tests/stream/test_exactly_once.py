@@ -162,13 +162,13 @@ def test_partitions_move_between_two_processes_and_back_with_the_state_of_their_
 def test_partitions_move_while_their_reader_is_behind_and_has_not_committed_all(
     real_settings: KafkaSettings, source: Source
 ) -> None:
-    source.publish(300)
+    source.publish(100)
     firsts: list[Sums] = []
     with working(real_settings, steps=firsts, step_of=SlowSums) as first:
-        until(lambda: first.counters.get("items", 0) > 500)
+        until(lambda: first.counters.get("items", 0) > 300)
         with working(real_settings) as second:
             until(lambda: first.counters.get("rebalances", 0) > 0)
-            assert first.counters["step_batches"] < 300 * len(STREAMS)
+            assert first.counters["step_batches"] < 100 * len(STREAMS)
             source.await_results()
             assert second.counters["step_batches"] > 0
     assert len(firsts) == 1
