@@ -68,6 +68,8 @@ class RootFacts:
     main_host_share: float = 0.0
     reports_depth: bool = False
     """Of a root without evidence: whether its device reports depths at all."""
+    depths_due: bool = False
+    """Whether depths of the cascade's time may still come."""
 
     @property
     def port_name(self) -> str:
@@ -90,8 +92,11 @@ DEADLOCK_MIN_NS = 100_000
 DEADLOCK_FACTOR = 10
 """A stop that lasts ten times as long as any other of the ring is none that a queue ahead will end."""
 PLATEAU_STOPS = 3
+"""One or two stops may be a burst that the buffer did not hold; a slow receiver stops its port again and again."""
 PLATEAU_LEAST, PLATEAU_MOST = 0.05, 0.95
+"""Next to nothing is no slow receiver but a dead or storming one, and within packet overheads of line rate is none."""
 ONE_HOST_SHARE = 0.7
+"""Of a link that many share no host has most by chance; the rest may be what else was on its way (docs/concepts.md)."""
 LINE_RATE_RATIO = 0.8
 """An egress that sends at this share of its speed while queued is filled by demand beyond its line rate."""
 
@@ -273,7 +278,7 @@ def misconfiguration(root: RootFacts) -> Evidence | None:
 
     Rule: a pauser that reports depths, none of whose queues held bytes when it paused. Source: docs/concepts.md.
     """
-    if root.kind != "unknown" or not root.reports_depth:
+    if root.kind != "unknown" or not root.reports_depth or root.depths_due:
         return None
     return (f"{root.device} sends pause while all its queues are empty: look at its thresholds and headroom",)
 
@@ -302,6 +307,9 @@ def classify(root: RootFacts) -> tuple[str, Evidence]:
         evidence = rule(root)
         if evidence is not None:
             return name, evidence
+    if root.kind == "unknown":
+        why = "the depths of its queues may still come" if root.reports_depth else ""
+        return UNCLASSIFIED, (why or f"no queue of {root.device} reports depth, so its part cannot be told",)
     return UNCLASSIFIED, ("no rule fits what is known of this root",)
 
 

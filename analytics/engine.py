@@ -161,7 +161,8 @@ class Engine:
         firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
         self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
         self.noted.forget(self._needed_ns)
-        self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
+        dropped = self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
+        self.counters["flow_windows_dropped"] += dropped
 
     def still_open(self, now_ns: int) -> list[Closed]:
         """The cascades that have not closed, with open pauses up to `now_ns`. It books on the ledgers: use a copy."""

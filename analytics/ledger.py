@@ -65,9 +65,8 @@ class EdgeTally:
 
 @dataclass(slots=True)
 class Ledger:
-    """One cascade: pause ns by root, tallies by told queue and (told queue, egress), bytes by (root, flow, where)."""
+    """One cascade: tallies by queue and (queue, egress), bytes by (root, flow, where), whom its stops blame."""
 
-    root_ns: dict[int, int] = field(default_factory=dict)
     queues: dict[int, QueueTally] = field(default_factory=dict)
     edges: dict[tuple[int, int], EdgeTally] = field(default_factory=dict)
     flow_bytes: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -75,21 +74,28 @@ class Ledger:
     """Pause ns by (told queue, root): of whom it was stopped."""
     stops: dict[tuple[int, int], int] = field(default_factory=dict)
     """When stops ended, by (told queue, when they began); of MAX_STOPS at most."""
+    stops_not_followed: int = 0
+    """Stops beyond those, by which nobody is known to have been held up."""
     former_ids: list[str] = field(default_factory=list)
+
+    def root_ns(self) -> dict[int, int]:
+        """Pause ns by root."""
+        blamed: dict[int, list[int]] = {}
+        for (_, root), ns in self.blamed_ns.items():
+            blamed.setdefault(root, []).append(ns)
+        return {root: bounded_sum(amounts) for root, amounts in blamed.items()}
 
     def copy(self) -> Ledger:
         """A copy that further bookings change alone."""
         return Ledger(
-            dict(self.root_ns),
             {queue: copy.copy(tally) for queue, tally in self.queues.items()},
             {pair: copy.copy(edge) for pair, edge in self.edges.items()},
-            dict(self.flow_bytes), dict(self.blamed_ns), dict(self.stops), list(self.former_ids),
+            dict(self.flow_bytes), dict(self.blamed_ns), dict(self.stops), self.stops_not_followed,
+            list(self.former_ids),
         )  # fmt: skip
 
     def absorb(self, other: Ledger) -> None:
         """Takes in all of a cascade that was joined to this one."""
-        for root, ns in other.root_ns.items():
-            self.root_ns[root] = bounded_sum((self.root_ns.get(root, 0), ns))
         for queue, theirs in other.queues.items():
             mine = self.queues.setdefault(queue, QueueTally())
             mine.pauses += theirs.pauses
@@ -111,6 +117,7 @@ class Ledger:
             self.blamed_ns[pair] = bounded_sum((self.blamed_ns.get(pair, 0), ns))
         for stop, end_ns in other.stops.items():
             self.stops[stop] = max(self.stops.get(stop, 0), end_ns)
+        self.stops_not_followed += other.stops_not_followed
         self.former_ids += other.former_ids
 
 
@@ -144,11 +151,12 @@ class Ledgers:
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         return [
-            [slot, list(ledger.root_ns.items()),
+            [slot,
              [[queue, *dataclasses.astuple(tally)] for queue, tally in ledger.queues.items()],
              [[*pair, *dataclasses.astuple(edge)] for pair, edge in ledger.edges.items()],
              [[*key, amount] for key, amount in ledger.flow_bytes.items()],
-             [[*pair, ns] for pair, ns in ledger.blamed_ns.items()], _stops_array(ledger.stops), ledger.former_ids]
+             [[*pair, ns] for pair, ns in ledger.blamed_ns.items()], _stops_array(ledger.stops),
+             ledger.stops_not_followed, ledger.former_ids]
             for slot, ledger in self.by_slot.items()
         ]  # fmt: skip
 
@@ -156,15 +164,15 @@ class Ledgers:
         """Continues from `state()`."""
         self.by_slot = {
             slot: Ledger(
-                dict(roots),
                 {queue: QueueTally(*tally) for queue, *tally in queues},
                 {(told, egress): EdgeTally(*tally) for told, egress, *tally in edges},
                 {(root, flow, at_source): amount for root, flow, at_source, amount in flows},
                 {(queue, root): ns for queue, root, ns in blamed},
                 {(queue, begin): end for queue, begin, end in stops.reshape(-1, 3).tolist()},
+                not_followed,
                 former_ids,
             )
-            for slot, roots, queues, edges, flows, blamed, stops, former_ids in state
+            for slot, queues, edges, flows, blamed, stops, not_followed, former_ids in state
         }
 
     def open(self, slot: int) -> Ledger:
@@ -186,7 +194,7 @@ class Ledgers:
         """Books what a run of the kernel told (columns L_* of analytics.layout; slots already those that live)."""
         keys = edges[:, [0, 1, 2, 5]]
         tallies, of_slot = {}, -1
-        for (slot, queue, egress, ingress), ppm, passed in _rows(sums(keys, edges[:, 3], edges[:, 3] * edges[:, 4])):
+        for slot, queue, egress, ingress, ppm, passed in _rows(sums(keys, edges[:, 3], edges[:, 3] * edges[:, 4])):
             if slot != of_slot:
                 tallies, of_slot = self.open(slot).edges, slot
             edge = tallies.get((queue, egress))
@@ -195,15 +203,18 @@ class Ledgers:
             else:
                 edge.ppm += ppm
                 edge.passed_ppm += passed
-        for (slot, queue, root), pause_ns in _rows(sums(blames[:, :3], blames[:, 3])):
-            ledger = self.open(slot)
-            ledger.root_ns[root] = bounded_sum((ledger.root_ns.get(root, 0), pause_ns))
-            ledger.blamed_ns[queue, root] = bounded_sum((ledger.blamed_ns.get((queue, root), 0), pause_ns))
+        blamed_ns, of_slot = {}, -1
+        for slot, queue, root, pause_ns in _rows(sums(blames[:, :3], blames[:, 3])):
+            if slot != of_slot:
+                blamed_ns, of_slot = self.open(slot).blamed_ns, slot
+            blamed_ns[queue, root] = min(blamed_ns.get((queue, root), 0) + pause_ns, INT64_MAX)
         for slot, queue, start_ns, pause_ns, guessed, pauser in closes.tolist():
             ledger = self.open(slot)
             if len(ledger.stops) < MAX_STOPS:
                 end_ns = bounded_sum((start_ns, pause_ns))
                 ledger.stops[queue, start_ns] = max(ledger.stops.get((queue, start_ns), 0), end_ns)
+            else:
+                ledger.stops_not_followed += 1
             tally = ledger.queues.setdefault(queue, QueueTally())
             tally.pauses += 1
             tally.pause_ns = bounded_sum((tally.pause_ns, pause_ns))
@@ -225,6 +236,6 @@ def _stops_array(stops: dict[tuple[int, int], int]) -> Ints:
     return np.array([(queue, begin, end) for (queue, begin), end in stops.items()], np.int64).ravel()
 
 
-def _rows(summed: tuple[Ints, ...]) -> list[Any]:
+def _rows(summed: tuple[Ints, ...]) -> Iterable[Any]:
     keys, *columns = summed
-    return list(zip(map(tuple, keys.tolist()), *(column.tolist() for column in columns), strict=True))
+    return zip(*keys.T.tolist(), *(column.tolist() for column in columns), strict=True)

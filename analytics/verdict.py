@@ -5,6 +5,7 @@ A pure function of the engine's state at the moment of closing.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import msgspec
 
 from analytics import layout
 from analytics.announced import Announced
-from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, UNCLASSIFIED, RootFacts, Sibling, classify
+from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
 from analytics.confidence import ACCEPT_PPM, PPM, confidence_of, losses
 from analytics.cycles import rings
 from analytics.engine import Closed, Engine
@@ -35,7 +36,7 @@ MAX_LISTED = 1_000
 """Queues, edges and contributors (of all roots) listed at most, the largest: a cascade must fit into one message."""
 
 EXPOSURE_NS = 2_000
-"""A flow is a victim from here on: the time of two 100-kB bursts at 400 Gb/s."""
+"""A flow is a victim from here on: the time that a burst of 100 kB takes at 400 Gb/s."""
 HARMLESS_NS = 100_000
 WARNING_SHARE, CRITICAL_SHARE = 0.05, 0.20
 LIFE_MIN_NS = 1_000_000
@@ -46,31 +47,30 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     """The published cascade; `announced` says which devices report pauses themselves."""
     ledger = closed.ledger
     pause_ns = bounded_sum(tally.pause_ns for tally in ledger.queues.values())
-    blamed = sum(ledger.root_ns.values())
-    shares = {root: ns * PPM // blamed for root, ns in ledger.root_ns.items()} if blamed else {}
-    named = {root: ppm for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL}
+    root_ns = ledger.root_ns()
+    blamed = sum(root_ns.values())
+    shares = {root: ns * PPM // blamed for root, ns in root_ns.items()} if blamed else {}
+    named = {
+        root: root_ns[root] for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL
+    }
     found_rings = _rings(engine, closed)
     for ring in found_rings:
-        # What began inside a ring that moves no more began with the ring.
+        # What began inside a ring that moves no more began with the ring: it has the time of pauses causing each other.
         if ring.deadlock and not any(queue * 4 + layout.ROOT_EGRESS in named for queue in ring.queues):
-            named[ring.first * 4 + layout.ROOT_EGRESS] = shares.get(layout.ROOT_CYCLE, 0)
-    roots = [_root(engine, closed, root, ppm, MAX_LISTED // len(named), found_rings) for root, ppm in named.items()]
-    if revision != FINAL:
-        # That a queue was empty is known only when the depths of its time have come.
-        roots = [
-            msgspec.structs.replace(
-                root, root_class=UNCLASSIFIED, evidence=("the depths of its queues may still come",)
-            )
-            if root.root_class == "misconfiguration"
-            else root
-            for root in roots
-        ]
+            named[ring.first * 4 + layout.ROOT_EGRESS] = root_ns.get(layout.ROOT_CYCLE, 0)
+    roots = [
+        _root(engine, closed, root, ns, ns * PPM // max(blamed, 1), found_rings, final=revision == FINAL)
+        for root, ns in named.items()
+    ]
     roots = _polarized(engine, roots)
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
     confidence = confidence_of(engine, closed, announced, shares, pause_ns)
     severity, reason = _severity(engine, closed, pause_ns)
-    lost = losses(engine, closed)
+    lost = losses(engine, closed) | {"stops_not_followed": ledger.stops_not_followed}
+    victims = _victims(engine, closed, roots)
+    # Who fed a root is no victim, so the longest lists are cut only now.
+    roots = [_shortened(root, MAX_LISTED // len(roots)) for root in roots]
     return Cascade(
         id=closed.id,
         fabric=engine.fabric,
@@ -89,7 +89,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         edges=tuple(_edges(engine, closed)[:MAX_LISTED]),
         missing_evidence=confidence.missing,
         losses={name: count for name, count in lost.items() if count},
-        victims=_victims(engine, closed, roots),
+        victims=victims,
     )
 
 
@@ -186,7 +186,13 @@ def _rings(engine: Engine, closed: Closed) -> list[_Ring]:
     return found
 
 
-def _root(engine: Engine, closed: Closed, root: int, ppm: int, most_flows: int, found_rings: list[_Ring]) -> Root:
+def _shortened(root: Root, most_flows: int) -> Root:
+    return msgspec.structs.replace(root, contributors=root.contributors[:most_flows])
+
+
+def _root(
+    engine: Engine, closed: Closed, root: int, pause_ns: int, ppm: int, found_rings: list[_Ring], *, final: bool
+) -> Root:
     topology = engine.topology
     contributors = _contributors(engine, closed, root)
     if root & 3 == layout.ROOT_EGRESS:
@@ -196,11 +202,8 @@ def _root(engine: Engine, closed: Closed, root: int, ppm: int, most_flows: int, 
         device, port, priority = topology.devices[root >> 2], "", kinds.NO_PRIORITY
         kind = "host" if root & 3 == layout.ROOT_HOST else "unknown"
     facts = _root_facts(engine, closed, root, kind, device, port, contributors, found_rings)
-    root_class, evidence = classify(facts)
-    if kind == "unknown" and not facts.reports_depth:
-        evidence = (f"no queue of {device} reports depth, so its part cannot be told",)
-    pause_ns = closed.ledger.root_ns.get(root, 0)
-    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors[:most_flows])
+    root_class, evidence = classify(dataclasses.replace(facts, depths_due=not final))
+    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors)
 
 
 def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:

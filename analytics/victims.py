@@ -19,6 +19,7 @@ from analytics.layout import NEVER, Ints
 from analytics.topology import PRIORITIES, Topology
 from stream.facts import Flow
 from stream.identity import Resolver
+from stream.kinds import INT64_MAX
 
 Ids = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
@@ -26,7 +27,9 @@ Floats = npt.NDArray[np.float64]
 PRESENT_BYTES = 1_000
 """Less than a packet of 1,024 bytes and its headers: half a packet is not a packet that waits."""
 MAX_ROWS = 1_000_000
-"""Windows of flows kept; where there are more, the oldest go, and what was before them holds up nobody."""
+"""Windows of flows kept; where there are more, the oldest go, counted, and what was before them holds up nobody."""
+MAX_SENT_BYTES = INT64_MAX // (4 * MAX_ROWS)
+"""Of one window, terabytes: only absurd rows say more, and sums of them must not overflow."""
 
 
 class FlowRows(NamedTuple):
@@ -71,7 +74,7 @@ class SentByFlows:
     def add(self, rows: FlowRows) -> None:
         """Takes settled windows in."""
         if len(rows.flow):
-            self._new.append(rows)
+            self._new.append(rows._replace(sent=np.minimum(rows.sent, MAX_SENT_BYTES)))
 
     def all_rows(self) -> FlowRows:
         """Everything that is kept."""
@@ -81,24 +84,29 @@ class SentByFlows:
             self._new = []
         return self.rows
 
-    def forget(self, before_ns: int, cursor_ns: int, topology: Topology) -> None:
-        """Drops windows that ended before a time; bytes that left a host are remembered as a sum by flow."""
+    def forget(self, before_ns: int, cursor_ns: int, topology: Topology) -> int:
+        """Drops windows that ended before a time; bytes that left a host are remembered as a sum by flow.
+
+        Returns how many more had to go since there were too many.
+        """
         rows = self.all_rows()
         kept = rows.end_ns >= before_ns
         settled = np.flatnonzero(kept & (rows.end_ns < cursor_ns))
-        if len(settled) > MAX_ROWS:
+        too_many = max(len(settled) - MAX_ROWS, 0)
+        if too_many:
             order = np.argsort(rows.end_ns[settled], kind="stable")
-            kept[settled[order[: len(settled) - MAX_ROWS]]] = False
+            kept[settled[order[:too_many]]] = False
         if kept.all():
-            return
+            return 0
         gone = rows.where(~kept)
         at_host = topology.is_host[topology.port_device[gone.queue // PRIORITIES]]
         flows, index = np.unique(gone.flow[at_host], return_inverse=True)
         sums = np.zeros(len(flows), np.int64)
         np.add.at(sums, index, gone.sent[at_host])
         for flow, sent in zip(flows.tolist(), sums.tolist(), strict=True):
-            self.sent_before[flow] = self.sent_before.get(flow, 0) + sent
+            self.sent_before[flow] = min(self.sent_before.get(flow, 0) + sent, INT64_MAX)
         self.rows = rows.where(kept)
+        return too_many
 
     def copy(self) -> SentByFlows:
         """A copy that further rows change alone."""
@@ -111,11 +119,8 @@ class SentByFlows:
         rows, before = self.all_rows(), sorted(self.sent_before.items())
         # The order in which they came is of no matter, and may be another after a restart.
         rows = rows.where(np.lexsort((rows.sent, rows.end_ns, rows.queue, rows.flow)))
-        flows, sent = (
-            np.array([flow for flow, _ in before], np.uint64),
-            np.array([sum_ for _, sum_ in before], np.int64),
-        )
-        return [list(rows), flows, sent]
+        flows = np.array([flow for flow, _ in before], np.uint64)
+        return [list(rows), flows, np.array([sent for _, sent in before], np.int64)]
 
     def load(self, state: list[Any]) -> None:
         """Continues from `state()`."""

@@ -9,9 +9,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
+from stream.closing import Closing
 from stream.errors import WireError
 from stream.kafka_settings import KafkaSettings
 from stream.messages import Item, decode
@@ -37,7 +37,7 @@ class Read(NamedTuple):
     item: Item | None
 
 
-class Reader:
+class Reader(Closing):
     """Reads all partitions of topics; `counters` has bad_values and what the subscriber counts."""
 
     def __init__(self, settings: KafkaSettings, topics: Sequence[str], start: Start = "latest") -> None:
@@ -95,11 +95,3 @@ class Reader:
     def close(self) -> None:
         """Closes the connections."""
         self._subscriber.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

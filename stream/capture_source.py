@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
@@ -23,6 +22,7 @@ from confluent_kafka import (
 
 from stream.capture_manifest import PartitionPlan, Range
 from stream.capture_message import NO_TIMESTAMP_MS, NS_PER_MS, PRELUDE, Captured
+from stream.closing import Closing
 from stream.errors import BrokerError, ConfigError
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import (
@@ -48,7 +48,7 @@ _FETCHED_KB = 32 << 10
 _TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: "create", TIMESTAMP_LOG_APPEND_TIME: "append"}
 
 
-class KafkaSource:
+class KafkaSource(Closing):
     """A cluster's topics, read for one capture."""
 
     def __init__(
@@ -113,14 +113,6 @@ class KafkaSource:
     def close(self) -> None:
         """Closes the connections."""
         self._consumer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _require_partitions(self, topics: Sequence[str], wanted: Range) -> None:
         for asked in wanted.offsets:

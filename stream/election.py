@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from types import TracebackType
-from typing import Self
 
+from stream.closing import Closing
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
 from stream.subscriber import Subscriber
 
@@ -17,7 +16,7 @@ ELECTION_TOPIC = "control"
 _LOOK_S = 0.02
 
 
-class Election:
+class Election(Closing):
     """A candidate of the group; `active` must be asked at least every few seconds, which is what keeps it a member.
 
     With `instance` (a name that is this candidate's own) a restart within the session's timeout loses no time.
@@ -47,11 +46,3 @@ class Election:
     def close(self) -> None:
         """Leaves the group, so that a standby is active at once."""
         self._member.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -54,6 +54,7 @@ COUNTERS: dict[str, str] = {
     "outbox_at_once_delivery_errors": "Provisional revisions that Kafka refused or that were not delivered at the end.",
     # the roster, as the active correlate keeps it
     "suspended_streams": "Streams that held up the others for too long, so that nobody waits for them.",
+    "late_checks_failed": "Times that Kafka did not tell whether late streams had all been read; nobody is suspended.",
     "resumed_streams": "Suspended streams that have caught up and count again.",
     # steps
     "step_lost_rows": "Rows lost before the step: told by their source, or missing from a stream's numbers.",
@@ -71,6 +72,7 @@ COUNTERS: dict[str, str] = {
     "step_pauses_ended_by_suspension": "Pauses that were open when their stream was suspended; taken to end there.",
     "step_rows_while_suspended": "Rows that a stream told of the time while it was suspended; left out.",
     "step_facts_while_suspended_dropped": "Facts that could not be kept until their stream counts again.",
+    "step_flow_windows_dropped": "Windows of flows that could not be kept while cascades went on.",
     "step_changes_of_no_use": "Changes of the roster that were known already or came too late.",
     "step_pauses_without_open": "Pause intervals whose beginning was not seen.",
     "step_pauses_without_close": "Pauses that began again before they had ended.",

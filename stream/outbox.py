@@ -12,11 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from stream.closing import Closing
 from stream.errors import BrokerError
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import (
@@ -67,7 +67,7 @@ class _Held(NamedTuple):
         return len(self.message.key) + len(self.message.value) + _OVERHEAD_BYTES
 
 
-class Outbox:
+class Outbox(Closing):
     """An idempotent producer with a bounded memory: librdkafka's queue, and behind it what that does not take.
 
     What librdkafka has taken waits there for as long as it takes: it may be on its way, and nobody could tell whether a
@@ -179,14 +179,6 @@ class Outbox:
             self._serve(self._producer.flush, 1.0)
         # Without a reference its connections end; older clients have no close().
         del self._producer
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _hand_over(self, message: Encoded, on_lost: OnLost) -> bool:
         """Whether librdkafka took the message or refused it for good; false if its queue is full."""

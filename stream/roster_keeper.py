@@ -8,6 +8,7 @@ that is behind, or away, makes no source late.
 from __future__ import annotations
 
 import functools
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -17,12 +18,15 @@ from confluent_kafka.admin import AdminClient
 
 from stream.batch import StreamKey
 from stream.deadlines import Deadlines, Waiting
-from stream.errors import UnreachableError
+from stream.errors import BrokerError, UnreachableError
+from stream.kafka_log import error_text
 from stream.kafka_settings import KafkaSettings, admin_client
 from stream.offset_gaps import PartitionId
 from stream.partitioner import partition_of
 from stream.ranges import MAX_STREAMS
+from stream.refusals import denied
 from stream.roster import RosterChange, SourceResumed, SourceSuspended, StreamName
+from stream.sampled_log import SampledLog
 from stream.subscriber import Subscriber
 from stream.topics import RAW, full_name
 from stream.watermarks import WatermarkQuery, Watermarks
@@ -54,7 +58,8 @@ class RosterKeeper:
         detect_commits: bool = True,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.counters = {"suspended_streams": 0, "resumed_streams": 0}
+        self.counters = {"suspended_streams": 0, "resumed_streams": 0, "late_checks_failed": 0}
+        self._log = SampledLog(logging.getLogger(__name__))
         self._settings = settings
         self._step = step
         self._group = full_name(settings.prefix, detect_group)
@@ -100,8 +105,11 @@ class RosterKeeper:
                 self._asked = _Asked(frozenset(late), raw)
             if self._asked.data is None and self._read_by_detect(self._asked.raw):
                 self._asked = self._asked._replace(data=data.watermarks(_QUERY_S))
-        except UnreachableError:
-            return frozenset()  # nobody is late while Kafka is away
+        except BrokerError as err:
+            # Nobody is late while Kafka is away; a missing right is for people to mend, and no reason to stop.
+            self.counters["late_checks_failed"] += 1
+            self._log.warning("cannot tell whether streams are late: %s", err)
+            return frozenset()
         if self._asked.data is None or not data.has_read(self._asked.data):
             return frozenset()
         certain = self._asked.streams & late.keys()
@@ -116,7 +124,7 @@ class RosterKeeper:
         try:
             described = self._admin.list_topics(timeout=_QUERY_S).topics
         except KafkaException as err:
-            raise UnreachableError(f"cannot read the topics: {err}") from err
+            raise UnreachableError(f"cannot read the topics: {error_text(err.args[0])}") from err
         places = set()
         for stream in raw:
             topic = described.get(full_name(self._settings.prefix, stream.topic))
@@ -133,8 +141,12 @@ class RosterKeeper:
         try:
             answer = self._admin.list_consumer_group_offsets([request], request_timeout=_QUERY_S)
             found = answer[self._group].result(_QUERY_S).topic_partitions
-        except (KafkaException, TimeoutError) as err:
-            raise UnreachableError(f"cannot read the offsets of {self._group}: {err}") from err
+        except KafkaException as err:
+            if refused := denied(self._settings, err.args[0], "Describe", self._group):
+                raise refused from err
+            raise UnreachableError(f"cannot read the offsets of {self._group}: {error_text(err.args[0])}") from err
+        except TimeoutError as err:
+            raise UnreachableError(f"no offsets of {self._group} within {_QUERY_S:g} s") from err
         read = {(place.topic, place.partition): place.offset for place in found}
         prefix = self._settings.prefix
         return all(read.get((full_name(prefix, p.topic), p.partition), -1) >= end for p, end in ends.items())

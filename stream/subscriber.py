@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from stream.closing import Closing
 from stream.errors import BrokerError, UnreachableError
 from stream.group_members import stays_member
 from stream.kafka_log import LastError, error_text
@@ -90,7 +90,7 @@ def _from_the_beginning(_partitions: list[PartitionId]) -> Mapping[PartitionId, 
     return {}
 
 
-class Subscriber:
+class Subscriber(Closing):
     """A reader of topics (bare names); raises BrokerError at once if no broker answers or a topic does not exist.
 
     Without a group it reads all partitions, or those given. With one it shares them with the group's other members:
@@ -279,14 +279,6 @@ class Subscriber:
     def close(self) -> None:
         """Leaves the group, if there is one, and closes the connections."""
         self._consumer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _take(self, message: Message[Any, Any]) -> Received | None:
         error = message.error()

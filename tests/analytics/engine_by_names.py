@@ -125,7 +125,7 @@ def outcome(engine: Engine, closed: Closed) -> Outcome:
         id=closed.id,
         start_ns=closed.start_ns,
         end_ns=closed.end_ns,
-        root_ns={root_name(engine, root): ns for root, ns in ledger.root_ns.items()},
+        root_ns={root_name(engine, root): ns for root, ns in ledger.root_ns().items()},
         queues={
             name(queue): Tally(tally.pauses, tally.pause_ns, tally.first_ns, tally.last_ns, tally.guessed)
             for queue, tally in ledger.queues.items()

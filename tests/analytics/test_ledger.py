@@ -59,7 +59,7 @@ def test_what_joins_late_sums_up_to_what_was_one_from_the_start(
     assert sorted(joined.former_ids) == ["1", "2", "3"]
     joined.former_ids = []
     assert joined == at_once.by_slot[0]
-    assert all(amount <= INT64_MAX for amount in joined.root_ns.values())
+    assert all(amount <= INT64_MAX for amount in joined.root_ns().values())
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)

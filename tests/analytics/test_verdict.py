@@ -328,7 +328,7 @@ def test_a_cascade_lists_only_its_largest_parts_and_fits_into_a_message() -> Non
         for other in range(10):
             ledger.flow_bytes[(root + 8 * other) * 4, number, 0] = number
     for other in range(10):
-        ledger.root_ns[(root + 8 * other) * 4 + layout.ROOT_EGRESS] = 1_000
+        ledger.blamed_ns[root, (root + 8 * other) * 4 + layout.ROOT_EGRESS] = 1_000
     told_cascade = cascade(engine, Closed(0, "id", 10, 3_000, ledger, False), Announced(), FINAL)
     assert len(told_cascade.roots) == 10
     assert sum(len(found.contributors) for found in told_cascade.roots) == MAX_LISTED

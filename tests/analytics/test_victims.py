@@ -9,14 +9,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from analytics import victims
+from analytics import ledger, verdict, victims
+from analytics.layout import GAP_NS
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import PRESENT_BYTES, FlowRows, Known, SentByFlows, exposures
 from stream.facts import Flow
 from tests.analytics.engine_by_names import facts
 from tests.analytics.random_runs import leaf_spine
 from tests.analytics.story import BEGIN_NS
-from tests.analytics.test_verdict import MS, UP, US, stopped_host
+from tests.analytics.test_verdict import MS, UP, US, stopped_host, wide_engine
 
 Window = tuple[int, int, int, int, int]
 """Flow, queue, beginning, end and bytes."""
@@ -148,7 +149,7 @@ def test_no_more_windows_are_kept_than_there_is_room_for(monkeypatch: pytest.Mon
     seen = SentByFlows()
     seen.add(sent([(7, 0, start, start + 10, 1) for start in (40, 0, 30, 10, 20, 50)]))
     # The last one is not settled yet and so does not count.
-    seen.forget(0, 60, network)
+    assert seen.forget(0, 60, network) == 2
     assert sorted(seen.all_rows().end_ns.tolist()) == [30, 40, 50, 60]
 
 
@@ -201,3 +202,34 @@ def test_time_is_split_over_roots_as_the_stops_are() -> None:
     assert parts[("h10", "")] == pytest.approx(0.8 * HOST_STOPPED_NS, rel=0.01)
     assert parts[("leaf1", "d1")] == pytest.approx(0.2 * HOST_STOPPED_NS, rel=0.01)
     assert victim.pause_ns == sum(parts.values())
+
+
+def test_a_contributor_beyond_those_that_are_listed_is_no_victim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict, "MAX_LISTED", 1)
+    story = stopped_host()
+    for number, size_bytes in ((1, 10**9), (2, 10**8)):
+        story.flow(number, "h00", "h10", size_bytes=size_bytes)
+    cascade = story.only()
+    assert [flow.bytes for flow in cascade.roots[0].contributors] == [10**9]
+    assert cascade.victims == ()
+
+
+def test_stops_that_are_not_followed_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "MAX_STOPS", 3)
+    story = stopped_host()
+    story.flow(2, "h00", "h11", size_bytes=10**9)
+    assert story.only().losses == {"stops_not_followed": 1}
+
+
+def test_windows_of_flows_that_find_no_room_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(victims, "MAX_ROWS", 3)
+    engine = wide_engine(2)
+    engine.sent.add(sent([(7, 0, start, start + 10, 1) for start in range(1_000, 1_050, 10)]))
+    engine.advance(2_000, GAP_NS, lambda _: None)
+    assert engine.counters["flow_windows_dropped"] == 2
+
+
+def test_absurd_bytes_overflow_no_sum() -> None:
+    seen = SentByFlows()
+    seen.add(sent([(7, 0, 0, 10, 2**63 - 1), (7, 0, 10, 20, 2**63 - 1)]))
+    assert 0 < int(seen.all_rows().sent.sum()) < 2**63

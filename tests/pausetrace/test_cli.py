@@ -18,6 +18,7 @@ from pausetrace.cli.observe import EVENT_TOPICS, JSON_TOPICS
 from pausetrace.cli.topics import ROLES as OFFERED_ROLES
 from stream.acls import ROLES
 from stream.embedded import EmbeddedBroker
+from stream.roster_keeper import SOURCE_DEADLINE_S
 from stream.topics import TOPICS
 from tests.pausetrace.golden import assert_golden
 from tests.simulation.small_trace import write_trace
@@ -373,3 +374,9 @@ def test_observe_refuses_and_lists_the_same_topics(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == f"pausetrace: error: no topic 'pcf'; choose from: {', '.join(topics)}\n"
     said = VERBS["observe"].format_help().partition("topics: ")[2]
     assert re.findall("[a-z]+", re.sub(r"\(.*?\)", "", said)) == topics
+
+
+def test_a_source_has_as_long_as_the_help_says() -> None:
+    args = build_parser().parse_args(["correlate"])
+    assert args.source_deadline == SOURCE_DEADLINE_S
+    assert f"default: {SOURCE_DEADLINE_S:g}" in re.sub(r"\s+", " ", VERBS["correlate"].format_help())

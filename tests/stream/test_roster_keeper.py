@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import cast
 
 import pytest
 
 from analytics.correlate import Correlate
 from analytics.detect import Detect
 from stream.batch import StreamKey
+from stream.deadlines import Standing
 from stream.embedded import EmbeddedBroker
+from stream.errors import BrokerError
 from stream.exactly_once import Runner
 from stream.facts import Device
 from stream.kafka_settings import KafkaSettings
+from stream.offset_gaps import PartitionId
 from stream.progress import Status
 from stream.publisher import UNSENT, Publisher
 from stream.roster import RosterChange, SourceResumed, SourceSuspended, StreamName, StreamUp
 from stream.roster_keeper import RosterKeeper
+from stream.subscriber import Subscriber
 from stream.topics import FACTS, RAW
 from stream.worker import Worker
 from tests.stream.reading import items_on
@@ -194,3 +199,33 @@ def test_the_embedded_broker_waits_for_no_silent_source_either(embedded_broker: 
         worker.close()
     assert keeper.counters["suspended_streams"] == 1
     assert step.standing()["lab"][StreamKey("lab", "leaf3", "boot-1", "pfc", "leaf3")].suspended
+
+
+def test_a_right_that_is_missing_stops_nothing_and_is_counted_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    class Late:
+        """A step of which one stream is dead."""
+
+        now_s = 0.0
+
+        def standing(self) -> dict[str, dict[StreamKey, Standing]]:
+            moving = Standing(int(self.now_s * 1e9), suspended=False)
+            names = dict.fromkeys(("a", "b"), moving) | {"dead": Standing(0, suspended=False)}
+            return {"lab": {StreamKey("lab", name, "e", "pfc", name): at for name, at in names.items()}}
+
+        def resumable_from_ns(self, fabric: str) -> int:
+            return 0
+
+    class Refused(RosterKeeper):
+        """Kafka does not let it ask."""
+
+        def _published(self, late: Mapping[StreamKey, int]) -> dict[PartitionId, int]:
+            raise BrokerError("User:correlate has no right to Describe on group fabric.detect")
+
+    step = Late()
+    keeper = Refused(KafkaSettings("localhost:1"), step, 2.0, monotonic_s=lambda: step.now_s)
+    reader = cast("Subscriber", None)  # it does not come to that
+    for _ in range(20):
+        step.now_s += 0.5
+        assert keeper.take_changes(reader) == []
+    assert keeper.counters["late_checks_failed"] > 1
+    assert "no right to Describe on group fabric.detect" in caplog.text
