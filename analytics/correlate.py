@@ -15,7 +15,8 @@ import msgspec
 from analytics import layout
 from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, input_stream
-from analytics.layout import FOREVER, Ints
+from analytics.layout import FOREVER, NEVER, Ints
+from analytics.rows import glance
 from analytics.streams import Cut, Stream
 from analytics.verdict import cascade
 from stream import snapshot
@@ -26,7 +27,7 @@ from stream.deadlines import Standing
 from stream.facts import Device, Fact, Flow, Idle, Link, fact_stream
 from stream.messages import Item
 from stream.progress import Settled
-from stream.record import MAX_TIME_NS, Events, picked
+from stream.record import MAX_TIME_NS, Events, picked, words
 from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspended, SourceUp, announced_as
 from stream.topics import FACTS
 
@@ -255,21 +256,23 @@ class Correlate:
             device = fabric.engine.topology.place_device(batch.stream.device)
             fabric.engine.noted.losses.append((time_ns, device, batch.seq - state.next_seq))
         due_ns = max(state.mark_ns, fabric.settled_ns)
-        if int(events["time_ns"].min(initial=due_ns)) < due_ns:
-            late = events["time_ns"] < due_ns
-            self.counters["late_rows"] += int(late.sum())
-            events = picked(events, ~late)
+        late, newest_ns, pauses = glance(words(events), due_ns)
+        if late:
+            self.counters["late_rows"] += late
+            events = picked(events, events["time_ns"] >= due_ns)
         if state.gaps:
             counted = state.counted(events)
             self.counters["rows_while_suspended"] += int(len(counted) - counted.sum())
             events = picked(events, counted)
+            newest_ns = int(events["time_ns"].max(initial=NEVER))
         if not len(events):
             return
         numbers = fabric.asked.numbers(batch.stream.device, batch.ports)
         named = numbers[events["port"]]
-        self._end_pauses(fabric, state.follow(events, named))
+        if pauses:
+            self._end_pauses(fabric, state.follow(events, named))
         fabric.waiting.append((events, named))
-        fabric.newest_ns = max(fabric.newest_ns, int(events["time_ns"].max()))
+        fabric.newest_ns = max(fabric.newest_ns, newest_ns)
         fabric.changed = True
 
     def _take_fact(self, fabric: Fabric, state: Stream, fact: Fact) -> None:

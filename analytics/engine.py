@@ -6,14 +6,11 @@ Everything here is a function of rows and facts in event time; how they were bat
 from __future__ import annotations
 
 import copy
-import functools
-from bisect import insort
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import xxhash
@@ -21,6 +18,7 @@ import xxhash
 from analytics import layout
 from analytics.announced import Announced
 from analytics.asked_names import AskedNames, names_a_port
+from analytics.flows import KnownFlows
 from analytics.groups import carry_groups
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
@@ -28,9 +26,9 @@ from analytics.membership import find, living
 from analytics.noted import Noted
 from analytics.order import in_order
 from analytics.renames import carry_names
-from analytics.rows import pause_rows, window_rows
+from analytics.rows import pause_rows, with_window_rows
 from analytics.topology import PRIORITIES, Topology
-from analytics.victims import FlowRows, FlowsBySource, Known, SentByFlows
+from analytics.victims import FlowRows, SentByFlows
 from stream.facts import Device, Flow, Link
 from stream.identity import Standing
 from stream.record import Events
@@ -57,12 +55,10 @@ class Engine:
         self.fabric = fabric
         self.topology = Topology()
         self.counters = counters
-        self.flows: dict[int, list[tuple[int, Flow]]] = {}
-        """By id, the versions of a flow and from when on each holds."""
+        self.flows = KnownFlows()
         self.noted = Noted()
         self.ledgers = Ledgers()
         self.sent = SentByFlows()
-        self.sources = FlowsBySource()
         self.cursor_ns = layout.NEVER
         self._needed_ns = layout.NEVER
         self.next_expiry_ns = layout.FOREVER
@@ -93,24 +89,7 @@ class Engine:
 
     def add_flow(self, flow: Flow, from_ns: int) -> None:
         """Takes a version of a flow in that holds from a time on."""
-        versions = self.flows.setdefault(int(flow.flow, 16), [])
-        self.sources.add(int(flow.flow, 16), flow)
-        insort(versions, (from_ns, flow), key=lambda v: (v[0], v[1].stream.source, v[1].stream.epoch, v[1].stream.seq))
-        while len(versions) > 1 and versions[1][0] <= self._needed_ns:
-            del versions[0]
-
-    def flow_at(self, number: int, time_ns: int) -> Flow | None:
-        """The flow as it was known at a time: what is read early of later times must not show."""
-        flow = None
-        for from_ns, version in self.flows.get(number, ()):
-            if from_ns > time_ns:
-                break
-            flow = version
-        return flow
-
-    def flow_facts(self, until_ns: int) -> FlowsThen:
-        """What facts in force at a time say of flows."""
-        return FlowsThen(self, until_ns)
+        self.flows.add(flow, from_ns, self._needed_ns)
 
     def places(self, names: AskedNames, numbers: Ints) -> Ints:
         """The ports that pairs of names mean by the facts known."""
@@ -127,18 +106,16 @@ class Engine:
         row one link delay later, never both. Windows longer than `horizon_ns` take effect at their end.
         """
         self._grow()
-        made = [
-            pause_rows(events, ports, self.topology, announced, self.counters),
-            window_rows(events, ports, horizon_ns, self.cursor_ns, self._destinations, self.counters),
-        ]
+        pauses = pause_rows(events, ports, self.topology, announced, self.counters)
+        (self._rows, self._row_flows), at = with_window_rows(
+            ((self._rows, self._row_flows), pauses),
+            events, ports, horizon_ns, self.cursor_ns, self.flows, self.topology, self.counters,
+        )  # fmt: skip
         self.noted.take(events, ports, self.topology)
         self._count_unresolved(self._unresolved_names(events, ports))
-        windows, of_flow = made[1]
-        flow_rows = windows[:, layout.ROW_TYPE] == layout.FLOW
+        of_flows = at.start + np.flatnonzero(self._rows[at, layout.ROW_TYPE] == layout.FLOW)
         columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
-        self.sent.add(FlowRows(of_flow[flow_rows], *(windows[flow_rows, column] for column in columns)))
-        self._rows = np.concatenate((self._rows, *(rows for rows, _ in made)))
-        self._row_flows = np.concatenate((self._row_flows, *(flows for _, flows in made)))
+        self.sent.add(FlowRows(self._row_flows[of_flows], *(self._rows[of_flows, column] for column in columns)))
 
     def advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         """Takes all rows before `until_ns` into account; `on_closed` sees each cascade `keep_ns` after its end.
@@ -202,8 +179,7 @@ class Engine:
         """An engine for what comes after all sources have gone: it knows the fabric and its flows, and no row."""
         fresh = Engine(self.fabric, self.counters)
         fresh.topology, fresh._stale = self.topology.of_facts_alone(), True
-        fresh.flows = {number: [(layout.NEVER, versions[-1][1])] for number, versions in self.flows.items()}
-        fresh.sources = self.sources
+        fresh.flows = self.flows.last_alone()
         fresh._counted = set(self._counted)
         fresh._grow()
         return fresh
@@ -215,9 +191,7 @@ class Engine:
             "topology": self.topology.state(), "ledgers": self.ledgers.state(), "cursor_ns": self.cursor_ns,
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
             "noted": self.noted.state(), "sent": self.sent.state(),
-            "needed_ns": self._needed_ns,
-            "flows": [[from_ns, _flow_encoder.encode(flow)]
-                      for _, versions in sorted(self.flows.items()) for from_ns, flow in versions],
+            "needed_ns": self._needed_ns, "flows": self.flows.state(),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -231,10 +205,7 @@ class Engine:
         self.noted = Noted.of_state(state["noted"])
         self.sent.load(state["sent"])
         self._needed_ns = state["needed_ns"]
-        for from_ns, message in state["flows"]:
-            flow = _flow_decoder.decode(message)
-            self.flows.setdefault(int(flow.flow, 16), []).append((from_ns, flow))
-            self.sources.add(int(flow.flow, 16), flow)
+        self.flows = KnownFlows.of_state(state["flows"])
 
     def beginnings(self) -> set[tuple[int, int]]:
         """When and with which told queue each cascade began that is not over."""
@@ -289,27 +260,6 @@ class Engine:
         self._rows = np.concatenate((self._rows, ends))
         self._row_flows = np.concatenate((self._row_flows, np.zeros(len(ends), np.uint64)))
         self.noted.carry(topology)
-
-    def _destinations(self, flows: npt.NDArray[np.uint64], times_ns: Ints) -> Ints:
-        """Index of each flow's destination device + 1, 0 where the flow is not known at the row's time."""
-        if not self.flows or not len(flows):
-            return np.zeros(len(flows), np.int64)
-        oldest_ns = int(times_ns.min())
-        # Of many flows, few have a destination of their own.
-        place = functools.cache(self.topology.place_device)
-        found, index = np.unique(flows, return_inverse=True)
-        constant = np.zeros(len(found), np.int64)
-        for number, flow in enumerate(found.tolist()):
-            versions = self.flows.get(flow, ())
-            if len(versions) == 1 and versions[0][0] <= oldest_ns:
-                constant[number] = place(versions[0][1].dst_device) + 1
-            elif versions:
-                constant[number] = -1
-        destinations: Ints = constant[index]
-        for row in np.flatnonzero(destinations < 0).tolist():
-            known = self.flow_at(int(flows[row]), int(times_ns[row]))
-            destinations[row] = place(known.dst_device) + 1 if known is not None else 0
-        return destinations
 
     def _unresolved_names(self, events: Events, ports: Ints) -> set[tuple[str, str]]:
         """Names of ports in rows that do not resolve."""
@@ -425,31 +375,4 @@ class Engine:
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
 
 
-class FlowsThen:
-    """Flows as facts know them at one time."""
-
-    def __init__(self, engine: Engine, until_ns: int) -> None:
-        self._engine = engine
-        self._until_ns = until_ns
-
-    def known(self, number: int) -> Known | None:
-        """Of one flow, None if nothing is."""
-        versions = self._engine.flows.get(number, ())
-        known = [(from_ns, flow) for from_ns, flow in versions if from_ns <= self._until_ns]
-        if not known:
-            return None
-        flow = known[-1][1]
-        # What an earlier life of the fabric knew says nothing of when the flow began in this one.
-        begun = next((version for from_ns, version in known if from_ns > layout.NEVER), flow)
-        topology = self._engine.topology
-        return Known(topology.find_device(topology.names.device(flow.src_device)), begun.valid_from_ns, flow.size_bytes)
-
-    def sent_by(self, host: int) -> set[int]:
-        """The flows of a host."""
-        topology = self._engine.topology
-        return self._engine.sources.of(topology.devices[host], topology.names)
-
-
-# There may be 100,000 flows: messages.encode, which checks what it makes, would take seconds.
-_flow_encoder, _flow_decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Flow)
 _STATE_ARRAYS = ("queues", "roots", "shares", "devices", "ports", "slots", "_rows", "_row_flows", "_groups")

@@ -7,7 +7,7 @@ flow of each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from analytics import layout
 from analytics.announced import Announced
 from analytics.compiled import kernel
+from analytics.flows import KnownFlows
 from analytics.topology import PRIORITIES, Topology
 from stream import kinds
 from stream.record import (
@@ -39,6 +40,7 @@ Rows = tuple[Ints, Flows]
 _QUEUE_DEPTH, _PORT_BYTES, _FLOW_BYTES, _ECN_MARKED, _RX, _NO_PRIORITY = (
     kinds.QUEUE_DEPTH, kinds.PORT_BYTES, kinds.FLOW_BYTES, kinds.ECN_MARKED, kinds.SIDE_RX, kinds.NO_PRIORITY,
 )  # fmt: skip
+_PAUSE_OPEN, _PAUSE_INTERVAL = kinds.PAUSE_OPEN, kinds.PAUSE_INTERVAL
 
 
 def pause_rows(events: Events, ports: Ints, topology: Topology, announced: Announced, counters: Counter[str]) -> Rows:
@@ -80,22 +82,44 @@ def without_effect(events: Events) -> npt.NDArray[np.bool_]:
     return ((kind == kinds.PORT_BYTES) | (kind == kinds.FLOW_BYTES)) & (events["side"] == kinds.SIDE_RX)
 
 
-def window_rows(
+def with_window_rows(
+    before: Sequence[Rows],
     events: Events,
     ports: Ints,
     horizon_ns: int,
     cursor_ns: int,
-    destinations: Callable[[Flows, Ints], Ints],
+    known: KnownFlows,
+    topology: Topology,
     counters: Counter[str],
-) -> Rows:
-    """Depths, bytes, marks and flows of egress queues over windows."""
-    rows, flows = np.empty((len(events), layout.ROW_COLUMNS), np.int64), np.empty(len(events), np.int64)
-    count, longer = _windows(words(events), ports, horizon_ns, cursor_ns, rows, flows)
+) -> tuple[Rows, slice]:
+    """Rows made before, and behind them depths, bytes, marks and flows of egress queues over windows; where those are.
+
+    In one piece, since to join large arrays later costs as much as to make one.
+    """
+    first = sum(len(ids) for _, ids in before)
+    rows = np.empty((first + len(events), layout.ROW_COLUMNS), np.int64)
+    flows = np.empty(first + len(events), np.uint64)
+    np.concatenate([made for made, _ in before], out=rows[:first])
+    np.concatenate([ids for _, ids in before], out=flows[:first])
+    count, longer = _windows(words(events), ports, horizon_ns, cursor_ns, rows[first:], flows[first:].view(np.int64))
     counters["windows_longer_than_announced"] += longer
-    rows, known_flows = rows[:count], flows[:count].view(np.uint64)
-    of_flows = np.flatnonzero(rows[:, layout.ROW_TYPE] == layout.FLOW)
-    rows[of_flows, layout.ROW_ORDER] = destinations(known_flows[of_flows], rows[of_flows, layout.ROW_END])
-    return rows, known_flows
+    windows = slice(first, first + count)
+    of_flows = first + np.flatnonzero(rows[windows, layout.ROW_TYPE] == layout.FLOW)
+    rows[of_flows, layout.ROW_ORDER] = known.destinations(flows[of_flows], rows[of_flows, layout.ROW_END], topology)
+    return (rows[: windows.stop], flows[: windows.stop]), windows
+
+
+@kernel
+def glance(events: Words, due_ns: int) -> tuple[int, int, int]:
+    """How many rows are from before a time, the latest time, and how many rows are of pauses."""
+    late = pauses = 0
+    newest_ns = layout.NEVER
+    for i in range(len(events)):
+        late += events[i, TIME] < due_ns
+        newest_ns = max(newest_ns, events[i, TIME])
+        kind = events[i, SMALL] >> KIND_BIT & 0xFF
+        pauses += kind in (_PAUSE_OPEN, _PAUSE_INTERVAL)
+    return late, newest_ns, pauses
 
 
 @kernel

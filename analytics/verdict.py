@@ -6,9 +6,7 @@ A pure function of the engine's state at the moment of closing.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import Counter
-from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -100,13 +98,13 @@ def _victims(engine: Engine, closed: Closed, roots: list[Root]) -> tuple[Victim,
     fed = {flow.flow for root in roots if root.share_ppm >= ACCEPT_PPM for flow in root.contributors}
     # What waited until the end leaves after it; a cascade closes when everything up to then is known.
     until_ns = closed.end_ns + layout.GAP_NS
-    if not engine.flows and not len(engine.sent.all_rows().flow):
+    if not len(engine.flows) and not len(engine.sent.all_rows().flow):
         return ()
     of_queue: dict[int, list[tuple[int, int]]] = {}
     for (queue, root), ns in closed.ledger.blamed_ns.items():
         of_queue.setdefault(queue, []).append((root, ns))
     found = []
-    from_ns, facts = closed.start_ns - layout.GAP_NS, engine.flow_facts(until_ns)
+    from_ns, facts = closed.start_ns - layout.GAP_NS, engine.flows.then(until_ns, topology)
     held_up = exposures(engine.sent, closed.ledger.stops, from_ns, until_ns, facts, topology)
     for number, times in held_up.items():
         if f"{number:016x}" in fed or sum(time.end_ns - time.begin_ns for time in times) <= EXPOSURE_NS:
@@ -115,7 +113,7 @@ def _victims(engine: Engine, closed: Closed, roots: list[Root]) -> tuple[Victim,
         held_ns = sum(part.pause_ns for part in held_by if (part.device, part.port, part.priority) in asserted)
         if held_ns <= EXPOSURE_NS:
             continue
-        flow = engine.flow_at(number, until_ns)
+        flow = engine.flows.at(number, until_ns)
         found.append(
             Victim(
                 flow=f"{number:016x}",
@@ -358,16 +356,12 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
             # Of a flow to a stopped host, bytes are counted at its source and at the host's link: the larger fed it.
             counted[flow] = max(counted.get(flow, 0), amount)
     estimated = not counted
-    if estimated and (passes := _passes(engine, root)) is not None:
-        counted = {
-            number: max(known.size_bytes, 0)
-            for number in engine.flows
-            if (known := engine.flow_at(number, closed.end_ns)) and passes(known)
-        }
+    if estimated:
+        counted = {number: max(flow.size_bytes, 0) for number, flow in _passing(engine, root, closed.end_ns)}
     total = sum(counted.values())
     found = []
     for number, amount in counted.items():
-        known = engine.flow_at(number, closed.end_ns)
+        known = engine.flows.at(number, closed.end_ns)
         found.append(
             Contributor(
                 flow=f"{number:016x}",
@@ -382,18 +376,25 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
     return tuple(sorted(found, key=lambda flow: (-flow.bytes, flow.flow)))
 
 
-def _passes(engine: Engine, root: int) -> Callable[[Flow], bool] | None:
-    """Tells of a flow whether its known path leaves by the root egress, or ends at the root host; None: none does."""
+def _passing(engine: Engine, root: int, time_ns: int) -> list[tuple[int, Flow]]:
+    """Flows whose known path leaves by the root egress at a time, or that end at the root host."""
     names = engine.topology.names
     if root & 3 == layout.ROOT_HOST:
         host = engine.topology.devices[root >> 2]
-        # All flows are asked for, of which many have the same end.
-        device = functools.cache(names.device)
-        return lambda flow: device(flow.dst_device) == host
-    if root & 3 != layout.ROOT_EGRESS:
-        return None
-    place = engine.topology.queue_name(root >> 2)[:2]
-    return lambda flow: any(names.resolve(hop.device, hop.out_port)[:2] == place for hop in flow.path)
+        candidates = engine.flows.to(host, names)
+
+        def passes(flow: Flow) -> bool:
+            return names.device(flow.dst_device) == host
+    elif root & 3 == layout.ROOT_EGRESS:
+        place = engine.topology.queue_name(root >> 2)[:2]
+        candidates = engine.flows.through(*place, names)
+
+        def passes(flow: Flow) -> bool:
+            return any(names.resolve(hop.device, hop.out_port)[:2] == place for hop in flow.path)
+    else:
+        return []
+    known = ((number, engine.flows.at(number, time_ns)) for number in candidates)
+    return [(number, flow) for number, flow in known if flow is not None and passes(flow)]
 
 
 def _causes(closed: Closed) -> dict[int, list[int]]:

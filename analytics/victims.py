@@ -15,10 +15,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from analytics.flows import Known
 from analytics.layout import NEVER, Ints
 from analytics.topology import PRIORITIES, Topology
-from stream.facts import Flow
-from stream.identity import Resolver
 from stream.kinds import INT64_MAX
 
 Ids = npt.NDArray[np.uint64]
@@ -44,14 +43,6 @@ class FlowRows(NamedTuple):
     def where(self, wanted: Any) -> FlowRows:
         """Some of the windows."""
         return FlowRows(*(column[wanted] for column in self))
-
-
-class Known(NamedTuple):
-    """What facts say of a flow: where it begins, since when, and its size (-1: unknown)."""
-
-    src_device: int
-    from_ns: int
-    size_bytes: int
 
 
 class Exposure(NamedTuple):
@@ -127,32 +118,6 @@ class SentByFlows:
         rows, flows, sent = state
         self.rows, self._new = FlowRows(*rows), []
         self.sent_before = dict(zip(flows.tolist(), sent.tolist(), strict=True))
-
-
-class FlowsBySource:
-    """Which flows each host sends, by the names that facts call it."""
-
-    def __init__(self) -> None:
-        self._flows: dict[str, set[int]] = {}
-        self._names: tuple[int, int, dict[str, list[str]]] = (-1, 0, {})
-        """By what device they mean, the names; for a generation of the resolver, and so many names."""
-
-    def __len__(self) -> int:
-        return len(self._flows)
-
-    def add(self, number: int, flow: Flow) -> None:
-        """Takes a version of a flow in."""
-        self._flows.setdefault(flow.src_device, set()).add(number)
-
-    def of(self, host: str, names: Resolver) -> set[int]:
-        """Flows of which some version comes from this host."""
-        generation, count, meant = self._names
-        if (generation, count) != (names.generation, len(self._flows)):
-            meant = {}
-            for name in self._flows:
-                meant.setdefault(names.device(name), []).append(name)
-            self._names = names.generation, len(self._flows), meant
-        return set().union(*(self._flows[name] for name in meant.get(host, ())))
 
 
 class FlowFacts(Protocol):

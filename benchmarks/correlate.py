@@ -24,7 +24,7 @@ from analytics.announced import Announced
 from analytics.correlate import Correlate
 from analytics.engine import Engine
 from analytics.kernel import run
-from analytics.rows import pause_rows, window_rows
+from analytics.rows import pause_rows, with_window_rows
 from stream import kinds
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.facts import Device, FactStream, Link
@@ -122,9 +122,10 @@ def kernel_s(load: Load) -> float:
     announced = Announced()
     for device in topology.devices:
         announced.up(StreamKey("lab", "tap", "e1", "pfc", device), 0, 0)
-    pauses, _ = pause_rows(events, ports, topology, announced, engine.counters)
-    windows, _ = window_rows(events, ports, WINDOW_NS, layout.NEVER, lambda *_: np.zeros(0), engine.counters)
-    rows = np.concatenate((pauses, windows))
+    pauses = pause_rows(events, ports, topology, announced, engine.counters)
+    (rows, _), _ = with_window_rows(
+        (pauses,), events, ports, WINDOW_NS, layout.NEVER, engine.flows, topology, engine.counters
+    )
     rows = rows[np.lexsort((rows[:, layout.ROW_QUEUE], rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]))]
     capacity, widest = layout.LEDGER_PAUSES, int(np.diff(topology.fan_start).max())
     edges, closes, blames, flows, joins = (

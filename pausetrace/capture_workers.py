@@ -39,6 +39,7 @@ _context = multiprocessing.get_context("forkserver")
 _END_S = 5.0
 _AHEAD = 1
 """Blocks that a worker has made beside the one that it sends and the one that it makes."""
+_NICENESS = 5
 _PIPE_BYTES = 1 << 20
 """What Linux lets anybody have; with its usual 64 KiB, the two ends would wait for each other at each of them."""
 
@@ -160,6 +161,8 @@ class _Failure(NamedTuple):
 
 def _work(job: _Job, pipe: Connection) -> None:
     """What a worker's process does."""
+    # What it makes must wait for correlate in the end, so that goes first where cores are few.
+    os.nice(_NICENESS)
     outgoing: Queue[Detected | _Failure | None] = Queue(_AHEAD)
     # A daemon: where this thread fails otherwise, the process ends, and the end of the pipe tells of it.
     sender = Thread(target=_send_all, args=(pipe, outgoing), name="sender", daemon=True)

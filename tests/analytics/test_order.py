@@ -27,3 +27,12 @@ def test_rows_come_in_the_order_of_a_sort_by_every_column(seed: int) -> None:
                rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]]  # fmt: skip
     expected = chosen[np.lexsort([column[chosen] for column in (flows, *columns)])]
     assert in_order(rows, flows, port_rank, chosen).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("span", [0, 1, 1 << 11, 1 << 40, layout.FOREVER - layout.NEVER])
+def test_times_however_far_apart_come_in_order(span: int) -> None:
+    rng = np.random.default_rng(7)
+    rows = np.zeros((1_000, layout.ROW_COLUMNS), np.int64)
+    rows[:, layout.ROW_TIME] = layout.NEVER + (rng.random(1_000) * span).astype(np.uint64).view(np.int64)
+    order = in_order(rows, np.zeros(1_000, np.uint64), np.zeros(PORTS, np.int64), np.arange(1_000))
+    assert order.tolist() == np.argsort(rows[:, layout.ROW_TIME], kind="stable").tolist()

@@ -203,11 +203,11 @@ def test_facts_told_in_a_gap_hold_from_its_end_on() -> None:
     step.process([SourceSuspended("lab", "inv", "e", 10, named), Idle("lab", "flow", FactStream("inv", "e", 1, 20))])
     step.process([msgspec.structs.replace(told(1, 30), name="new")])
     engine = step._fabrics["lab"].engine
-    assert [entry[0] for entry in engine.flows[0xAA]] == [5]
+    assert [entry[0] for entry in engine.flows.versions(0xAA)] == [5]
     again = Correlate()
     again.restore(step.snapshot())
     again.process([SourceResumed("lab", "inv", "e", 100, named)])
-    known = again._fabrics["lab"].engine.flows[0xAA]
+    known = again._fabrics["lab"].engine.flows.versions(0xAA)
     assert [(from_ns, flow.name) for from_ns, flow in known] == [(5, ""), (100, "new")]
 
 

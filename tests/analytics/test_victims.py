@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from analytics import ledger, verdict, victims
+from analytics.flows import Known
 from analytics.layout import GAP_NS
 from analytics.topology import PRIORITIES, Topology
-from analytics.victims import PRESENT_BYTES, FlowRows, Known, SentByFlows, exposures
+from analytics.victims import PRESENT_BYTES, FlowRows, SentByFlows, exposures
 from stream.facts import Flow
 from tests.analytics.engine_by_names import facts
 from tests.analytics.random_runs import leaf_spine
