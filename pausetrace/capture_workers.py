@@ -93,8 +93,11 @@ def detect_in_processes(
     context: Context,
     wanted: RowFilter,
 ) -> Iterator[Detected]:
-    """What detect makes of these partitions in so many processes, which end with this iterator."""
-    shares = _shares(folder, partitions, workers)
+    """What detect makes of these partitions in processes that end with this iterator; this one is one of `workers`.
+
+    Whoever takes what is made has a core's worth of work with it.
+    """
+    shares = _shares(folder, partitions, workers - 1)
     processes: list[tuple[ForkServerProcess, Connection]] = []
     try:
         for share in shares:
