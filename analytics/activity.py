@@ -94,7 +94,7 @@ def activate(root: int, share: float, slot: int, step: int, time_ns: int, state:
 
 @kernel
 def close(
-    queue: int, end_ns: int, paused_ns: int, guessed: int, keep_ns: int, state: State, links: Links, told: Told
+    queue: int, end_ns: int, paused_ns: int, marks: int, keep_ns: int, state: State, links: Links, told: Told
 ) -> None:
     """Ends the open pause of a queue and books its time on its roots."""
     queues, slots = state.queues, state.slots
@@ -102,7 +102,7 @@ def close(
     slot = find(slots, queues[queue, Q_SLOT])
     at = counts[N_CLOSES]
     closes[at, 0], closes[at, 1], closes[at, 2] = slot, queue, queues[queue, Q_A]
-    closes[at, 3], closes[at, 4], closes[at, 5] = paused_ns, guessed, queues[queue, Q_PAUSER]
+    closes[at, 3], closes[at, 4], closes[at, 5] = paused_ns, marks, queues[queue, Q_PAUSER]
     counts[N_CLOSES] += 1
     for r in range(queues[queue, Q_ROOTS]):
         at = counts[N_BLAMES]

@@ -13,9 +13,14 @@ from analytics.activity import activate
 from analytics.compiled import inlined, kernel
 from analytics.layout import (
     CAUSE_MIN_SHARE,
+    D_REPORTS,
     JOIN_SHARE,
     MAX_ROOTS,
     MEMORY_NS,
+    MS_END,
+    MS_KNOWN_NS,
+    MS_NS,
+    MS_START,
     N_EDGES,
     N_FREE,
     N_NO_LINK,
@@ -29,6 +34,7 @@ from analytics.layout import (
     Q_SLOT,
     Q_STOP_BEFORE,
     Q_STOP_PEAK,
+    REPORTS_DEPTH,
     ROOT_CYCLE,
     ROOT_EGRESS,
     ROOT_HOST,
@@ -73,6 +79,7 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
     queues, roots, shares, slots = state.queues, state.roots, state.shares, state.slots
     port_device, port_peer, fan_start, fan_ports = links.port_device, links.port_peer, links.fan_start, links.fan_ports
     feasible = links.feasible
+    devices, missed = state.devices, state.missed
     edges, counts = told.edges, told.counts
     group, stack, holders, weights = work.group, work.stack, work.holders, work.weights
     scratch_root, scratch_share, scratch_place = work.scratch_root, work.scratch_share, work.scratch_place
@@ -120,6 +127,25 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                     total += height * height
                 if pushed:
                     continue
+                if holding == 0 and not devices[device, D_REPORTS] & REPORTS_DEPTH:
+                    # Nobody tells of its queues: of those that may hold the bytes, the stopped ones surely hold some.
+                    for j in range(fan):
+                        egress = fan_ports[first + j] * 8 + priority
+                        if not feasible[row + j] or (
+                            queues[egress, Q_ORDER] == 0 and queues[egress, Q_B] < time_ns - MEMORY_NS
+                        ):
+                            continue
+                        if queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
+                            depth += 1
+                            stack[depth] = egress
+                            queues[egress, Q_ROOTS] = -2
+                            pushed = True
+                            break
+                        holders[holding], weights[holding] = egress, 1.0
+                        holding += 1
+                        total += 1.0
+                    if pushed:
+                        continue
                 if holding == 0:
                     scratch_root[0], scratch_share[0], found = device * 4 + ROOT_UNKNOWN, 1.0, 1
                 else:
@@ -131,14 +157,20 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                             rest += share
                             continue
                         stopped = queues[egress, Q_ORDER] != 0 or queues[egress, Q_B] >= time_ns - MEMORY_NS
+                        passed = 1.0 if stopped else 0.0
+                        if not stopped and missed[egress, MS_START] <= time_ns < missed[egress, MS_END]:
+                            passed = _missed_share(queues, missed, egress)
                         at = counts[N_EDGES]
                         edges[at, 0], edges[at, 1], edges[at, 2] = queue, queue, egress
-                        edges[at, 3], edges[at, 4], edges[at, 5] = int(share * 1e6 + 0.5), int(stopped), peer
+                        edges[at, 3], edges[at, 4], edges[at, 5] = int(share * 1e6 + 0.5), int(passed >= 0.5), peer
                         counts[N_EDGES] += 1
-                        if not stopped:
+                        if passed < 1.0:
                             root = egress * 4 + ROOT_EGRESS
-                            found = _add(scratch_root, scratch_share, scratch_place, found, root, share)
-                        elif queues[egress, Q_ROOTS] < 0:
+                            found = _add(scratch_root, scratch_share, scratch_place, found, root, share * (1.0 - passed))
+                        if passed == 0.0:
+                            continue
+                        share *= passed
+                        if queues[egress, Q_ROOTS] < 0:
                             found = _add(scratch_root, scratch_share, scratch_place, found, ROOT_CYCLE, share)
                         else:
                             for r in range(queues[egress, Q_ROOTS]):
@@ -171,6 +203,21 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
             for r in range(kept):
                 activate(roots[queue, r], shares[queue, r], target, 1, time_ns, state, links)
             depth -= 1
+
+
+@kernel
+def _missed_share(queues: Ints, missed: Ints, egress: int) -> float:
+    """How likely a queue was stopped at an instant of a window in which counters say so of more time than is known.
+
+    A stop is remembered for MEMORY_NS; it lay anywhere in what is left of the window. What it passes on to is the blame
+    of the queue's last pause, so that one is needed.
+    """
+    if queues[egress, Q_ROOTS] <= 0:
+        return 0.0
+    left_ns = missed[egress, MS_END] - missed[egress, MS_START] - missed[egress, MS_KNOWN_NS]
+    if left_ns <= 0:
+        return 1.0
+    return min(1.0, (missed[egress, MS_NS] + MEMORY_NS) / left_ns)
 
 
 @kernel

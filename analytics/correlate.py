@@ -16,6 +16,7 @@ from analytics import layout
 from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, input_stream
 from analytics.layout import FOREVER, NEVER, Ints
+from analytics.pause_logs import LAG_NS
 from analytics.rows import glance
 from analytics.streams import Cut, Stream
 from analytics.verdict import cascade
@@ -362,7 +363,7 @@ class Correlate:
                 now, now_numbers = picked(events, due), numbers[due]
                 events, numbers = picked(events, ~due), numbers[~due]
             engine.add_rows(now, engine.places(fabric.asked, now_numbers), fabric.announced, horizon_ns)
-            settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns
+            settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - LAG_NS
             engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
 
     def _provisional_revisions(self, fabric: Fabric) -> list[Item]:

@@ -25,8 +25,9 @@ from analytics.ledger import Ledger, Ledgers
 from analytics.membership import find, living
 from analytics.noted import Noted
 from analytics.order import in_order
+from analytics.pause_logs import PauseLogs
 from analytics.renames import carry_names
-from analytics.rows import pause_rows, with_window_rows
+from analytics.rows import with_window_rows
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows, SentByFlows
 from stream.facts import Device, Flow, Link
@@ -56,6 +57,9 @@ class Engine:
         self.topology = Topology()
         self.counters = counters
         self.flows = KnownFlows()
+        self.logs = PauseLogs()
+        self._ahead: Ints = np.zeros(0, np.int64)
+        """By device, how far its clock is ahead."""
         self.noted = Noted()
         self.ledgers = Ledgers()
         self.sent = SentByFlows()
@@ -67,6 +71,7 @@ class Engine:
         self.queues = layout.new_state(0, layout.Q_COLUMNS)
         self.roots: Ints = np.zeros((0, layout.MAX_ROOTS), np.int64)
         self.shares: npt.NDArray[np.float64] = np.zeros((0, layout.MAX_ROOTS))
+        self.missed = layout.new_state(0, layout.MS_COLUMNS)
         self.devices = layout.new_state(0, layout.D_COLUMNS)
         self.ports = layout.new_state(0, layout.P_COLUMNS)
         self.slots = layout.new_state(0, layout.S_COLUMNS)
@@ -102,34 +107,45 @@ class Engine:
     def add_rows(self, events: Events, ports: Ints, announced: Announced, horizon_ns: int) -> None:
         """Takes settled rows in; `ports` are indices of the topology.
 
-        Of a pause the rx row is used where the told device itself reported when the pause began, else the sender's tx
-        row one link delay later, never both. Windows longer than `horizon_ns` take effect at their end.
+        Windows longer than `horizon_ns` take effect at their end.
         """
         self._grow()
-        pauses = pause_rows(events, ports, self.topology, announced, self.counters)
-        (self._rows, self._row_flows), at = with_window_rows(
-            ((self._rows, self._row_flows), pauses),
-            events, ports, horizon_ns, self.cursor_ns, self.flows, self.topology, self.counters,
+        self.logs.take(events, ports, self.topology, announced, self.counters)
+        self._rows, self._row_flows = with_window_rows(
+            self._rows, self._row_flows, events, ports, horizon_ns, self.cursor_ns, self.flows, self.topology,
+            self.counters,
         )  # fmt: skip
         self.noted.take(events, ports, self.topology)
         self._count_unresolved(self._unresolved_names(events, ports))
-        of_flows = at.start + np.flatnonzero(self._rows[at, layout.ROW_TYPE] == layout.FLOW)
-        columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
-        self.sent.add(FlowRows(self._row_flows[of_flows], *(self._rows[of_flows, column] for column in columns)))
+
+    def add_pauses(self, rows: Ints) -> None:
+        """Takes the kernel's rows of pauses in, one sequence a queue and on one clock."""
+        self._rows = np.concatenate((self._rows, rows))
+        self._row_flows = np.concatenate((self._row_flows, np.zeros(len(rows), np.uint64)))
 
     def advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         """Takes all rows before `until_ns` into account; `on_closed` sees each cascade `keep_ns` after its end.
 
         It is called while the state is that of the moment, so what it reads does not depend on how far this call goes.
+        Rows have to be there up to LAG_NS (analytics.pause_logs) later, since pauses are told by what comes after them.
         """
-        until_ns = min(until_ns, layout.FOREVER)
+        self._grow()
+        for turn_ns in self.logs.turns(until_ns, self.topology):
+            if len(released := self.logs.release(turn_ns, self.topology, self.counters)):
+                self.add_pauses(released)
+            self._ahead = self.logs.clocks.table(len(self.topology.devices))
+            self._advance(min(turn_ns, layout.FOREVER), keep_ns, on_closed)
+
+    def _advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         self._grow()
         if len(self._rows):
-            due = self._rows[:, layout.ROW_TIME] < until_ns
+            due = self._due(until_ns)
             order = in_order(self._rows, self._row_flows, self.topology.port_rank, np.flatnonzero(due))
             rows, flows = self._rows[order], self._row_flows[order]
             self._rows, self._row_flows = self._rows[~due], self._row_flows[~due]
             of_flows = np.flatnonzero(rows[:, layout.ROW_TYPE] == layout.FLOW)
+            columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
+            self.sent.add(FlowRows(flows[of_flows], *(rows[of_flows, column] for column in columns)))
             rows[of_flows, layout.ROW_ID] = of_flows
             self._run(rows, flows, until_ns, keep_ns, on_closed)
         if until_ns > self.next_expiry_ns:
@@ -140,6 +156,18 @@ class Engine:
         self.noted.forget(self._needed_ns)
         dropped = self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
         self.counters["flow_windows_dropped"] += dropped
+
+    def _due(self, until_ns: int) -> npt.NDArray[np.bool_]:
+        """Which rows are from before a time; windows of devices whose clocks are not in step are set right."""
+        rows = self._rows
+        if not self._ahead.any():
+            return rows[:, layout.ROW_TIME] < until_ns
+        shift = self._ahead[self.topology.port_device[rows[:, layout.ROW_QUEUE] // PRIORITIES]]
+        shift[rows[:, layout.ROW_TYPE] > layout.DEPTH] = 0
+        due: npt.NDArray[np.bool_] = rows[:, layout.ROW_TIME] - shift < until_ns
+        for column in (layout.ROW_TIME, layout.ROW_START, layout.ROW_END):
+            rows[due, column] -= shift[due]
+        return due
 
     def still_open(self, now_ns: int) -> list[Closed]:
         """The cascades that have not closed, with open pauses up to `now_ns`. It books on the ledgers: use a copy."""
@@ -169,8 +197,9 @@ class Engine:
         twin.ledgers = self.ledgers.copy()
         twin._shares_topology = True
         twin.sent = self.sent.copy()
+        twin.logs = self.logs.copy()
         twin.noted, twin._counted = self.noted.copy(), set(self._counted)
-        for name in ("queues", "roots", "shares", "devices", "ports", "slots"):
+        for name in ("queues", "roots", "shares", "missed", "devices", "ports", "slots"):
             setattr(twin, name, getattr(self, name).copy())
         twin.free_slots = list(self.free_slots)
         return twin
@@ -192,6 +221,7 @@ class Engine:
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
             "noted": self.noted.state(), "sent": self.sent.state(),
             "needed_ns": self._needed_ns, "flows": self.flows.state(),
+            "logs": self.logs.state(),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -205,6 +235,7 @@ class Engine:
         self.noted = Noted.of_state(state["noted"])
         self.sent.load(state["sent"])
         self._needed_ns = state["needed_ns"]
+        self.logs = PauseLogs.of_state(state["logs"])
         self.flows = KnownFlows.of_state(state["flows"])
 
     def beginnings(self) -> set[tuple[int, int]]:
@@ -237,6 +268,7 @@ class Engine:
             self.queues = np.concatenate((self.queues, layout.new_state(queues, layout.Q_COLUMNS, **never, **none)))
             self.roots = np.concatenate((self.roots, np.zeros((queues, layout.MAX_ROOTS), np.int64)))
             self.shares = np.concatenate((self.shares, np.zeros((queues, layout.MAX_ROOTS))))
+            self.missed = np.concatenate((self.missed, np.zeros((queues, layout.MS_COLUMNS), np.int64)))
             grown = layout.new_state(
                 len(self.topology.ports) - len(self.ports), layout.P_COLUMNS,
                 c2=layout.NEVER, c4=layout.NEVER,
@@ -260,6 +292,7 @@ class Engine:
         self._rows = np.concatenate((self._rows, ends))
         self._row_flows = np.concatenate((self._row_flows, np.zeros(len(ends), np.uint64)))
         self.noted.carry(topology)
+        self.logs.carry(topology)
 
     def _unresolved_names(self, events: Events, ports: Ints) -> set[tuple[str, str]]:
         """Names of ports in rows that do not resolve."""
@@ -296,7 +329,7 @@ class Engine:
             free = self._free_slots(capacity)
             counts = np.zeros(layout.N_COUNTS, np.int64)
             counts[layout.N_FREE], counts[layout.N_NEXT_EXPIRY] = len(free), self.next_expiry_ns
-            state = layout.State(self.queues, self.roots, self.shares, self.devices, self.ports, self.slots)
+            state = layout.State(self.queues, self.roots, self.shares, self.missed, self.devices, self.ports, self.slots)
             run(
                 rows, start, until_ns, keep_ns, state, links,
                 layout.Told(edges, closes, blames, flows, joins, counts),
@@ -375,4 +408,4 @@ class Engine:
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
 
 
-_STATE_ARRAYS = ("queues", "roots", "shares", "devices", "ports", "slots", "_rows", "_row_flows", "_groups")
+_STATE_ARRAYS = ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "_rows", "_row_flows", "_groups")

@@ -15,6 +15,12 @@ from analytics.layout import (
     DEPTH,
     FLOW,
     LEDGER_PAUSES,
+    MARK_GUESSED,
+    MISSED,
+    MS_END,
+    MS_KNOWN_NS,
+    MS_NS,
+    MS_START,
     N_EDGES,
     N_FLOWS,
     N_NEXT_EXPIRY,
@@ -98,6 +104,12 @@ def run(
             devices[port_device[port], D_REPORTS] |= rows[i, ROW_ID]
             i += 1
             continue
+        if row_type == MISSED:
+            missed = state.missed
+            missed[queue, MS_START], missed[queue, MS_END] = begin, rows[i, ROW_END]
+            missed[queue, MS_NS], missed[queue, MS_KNOWN_NS] = rows[i, ROW_AMOUNT], rows[i, ROW_ORDER]
+            i += 1
+            continue
         if row_type == BYTES:
             take_bytes(rows, i, state, links)
             devices[port_device[port], D_REPORTS] |= rows[i, ROW_ID]
@@ -159,7 +171,7 @@ def take_pauses(
                     continue
                 if queues[queue, Q_ORDER] != 0:
                     counts[N_REOPENED] += 1
-                    close(queue, time_ns, time_ns - queues[queue, Q_A], 1, keep_ns, state, links, told)
+                    close(queue, time_ns, time_ns - queues[queue, Q_A], MARK_GUESSED, keep_ns, state, links, told)
                 begin, stop = queues[queue, Q_BIN_START], queues[queue, Q_BIN_END]
                 holds = begin <= time_ns < stop
                 queues[queue, Q_STOP_PEAK] = queues[queue, Q_BIN_PEAK] if holds else 0
@@ -184,7 +196,7 @@ def take_pauses(
                 continue
             queue = rows[i, ROW_QUEUE]
             if queues[queue, Q_ORDER] != 0 and queues[queue, Q_ORDER] == rows[i, ROW_ORDER]:
-                close(queue, time_ns, rows[i, ROW_AMOUNT], 0, keep_ns, state, links, told)
+                close(queue, time_ns, rows[i, ROW_AMOUNT], rows[i, ROW_ID], keep_ns, state, links, told)
                 rows[i, ROW_TYPE] = -1
             elif part == 1:
                 counts[N_UNMATCHED] += 1

@@ -32,20 +32,26 @@ ROOT_CYCLE = 1 * 4 + ROOT_SPECIAL
 """Pauses of one instant that cause each other."""
 
 # Types of a row, in the order in which rows of one instant are taken. A row's time is where it takes effect: a window's
-# bytes at its end (BYTES, FLOW), a window's depth at its start (DEPTH), a pause when it opens or closes.
-BYTES, FLOW, DEPTH, CLOSE, OPEN = range(5)
+# bytes at its end (BYTES, FLOW), its depth or the paused time that nobody logged at its start (DEPTH, MISSED), a pause
+# when it opens or closes.
+BYTES, FLOW, DEPTH, MISSED, CLOSE, OPEN = range(6)
 
 # Columns of a row: when it takes effect; its type; queue = port * 8 + priority; start and end of its window or pause;
-# bytes or paused ns; order of the pause on its queue (OPEN, CLOSE) or destination device + 1 of the flow (FLOW); id for
-# the caller (FLOW) or what the device reports, a bit of REPORTS_* (BYTES, DEPTH).
+# bytes or paused ns; order of the pause on its queue (OPEN, CLOSE), destination device + 1 of the flow (FLOW) or paused
+# ns that are known (MISSED); id for the caller (FLOW), what the device reports, a bit of REPORTS_* (BYTES, DEPTH), or
+# what is known of a pause's end, bits of MARK_* (CLOSE).
 ROW_TIME, ROW_TYPE, ROW_QUEUE, ROW_START, ROW_END, ROW_AMOUNT, ROW_ORDER, ROW_ID = range(8)
 ROW_COLUMNS = 8
 REPORTS_DEPTH, REPORTS_BYTES, REPORTS_ECN = 1, 2, 4
+MARK_GUESSED, MARK_ONE_END = 1, 2
 
 # Columns of a queue's state; what a look at a queue needs comes first, so that it lies in one cache line.
 (Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_ROOTS, Q_SLOT, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK,
  Q_STOP_BEFORE, Q_ROOT_OPEN, Q_ROOT_LAST, Q_ROOT_OWNER, Q_PAUSER) = range(16)  # fmt: skip
 Q_COLUMNS = 16
+# Columns of what counters say of a queue beyond the pauses known: a window, the paused time missed in it, and known.
+MS_START, MS_END, MS_NS, MS_KNOWN_NS = range(4)
+MS_COLUMNS = 4
 # Columns of a device's state as a root, and as one whose queues gave no evidence (UNKNOWN).
 D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_UNKNOWN_OWNER, D_REPORTS = range(5)
 D_COLUMNS = 5
@@ -59,7 +65,7 @@ S_COLUMNS = 5
 
 # Columns of the ledgers: what a run tells its caller, in whole ns and ppm, so that sums do not depend on their order.
 L_EDGE_COLUMNS = 6  # slot, told queue, egress queue, ppm, whether the egress was stopped, ingress port
-L_CLOSE_COLUMNS = 6  # slot, queue, start_ns, paused_ns, whether the end was guessed, the pauser's port (-1: unknown)
+L_CLOSE_COLUMNS = 6  # slot, queue, start_ns, paused_ns, bits of MARK_*, the pauser's port (-1: unknown)
 L_BLAME_COLUMNS = 4  # slot, told queue, root, pause ns
 L_FLOW_COLUMNS = 4  # slot, root, row id, whether the bytes left their source (0: they passed the root)
 L_JOIN_COLUMNS = 2  # slot that lives, slot that ends
@@ -82,11 +88,12 @@ MIN_QUEUED_BYTES = 16_384
 
 
 class State(NamedTuple):
-    """What is kept of queues, devices, ports and cascades (columns Q_, D_, P_, S_), and each queue's last blame."""
+    """What is kept of queues (columns Q_, MS_), devices, ports and cascades (D_, P_, S_), and each queue's last blame."""
 
     queues: Ints
     roots: Ints
     shares: Floats
+    missed: Ints
     devices: Ints
     ports: Ints
     slots: Ints

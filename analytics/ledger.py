@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analytics.layout import MARK_GUESSED
 from stream.kinds import INT64_MAX
 
 Ints = npt.NDArray[np.int64]
@@ -208,7 +209,7 @@ class Ledgers:
             if slot != of_slot:
                 blamed_ns, of_slot = self.open(slot).blamed_ns, slot
             blamed_ns[queue, root] = min(blamed_ns.get((queue, root), 0) + pause_ns, INT64_MAX)
-        for slot, queue, start_ns, pause_ns, guessed, pauser in closes.tolist():
+        for slot, queue, start_ns, pause_ns, marks, pauser in closes.tolist():
             ledger = self.open(slot)
             if len(ledger.stops) < MAX_STOPS:
                 end_ns = bounded_sum((start_ns, pause_ns))
@@ -220,7 +221,7 @@ class Ledgers:
             tally.pause_ns = bounded_sum((tally.pause_ns, pause_ns))
             tally.first_ns = min(tally.first_ns, start_ns)
             tally.last_ns = max(tally.last_ns, start_ns + pause_ns)
-            tally.guessed += guessed
+            tally.guessed += marks & MARK_GUESSED
             tally.pauser = pauser if tally.pauser < 0 else tally.pauser
             tally.longest(start_ns, pause_ns)
 

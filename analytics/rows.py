@@ -7,13 +7,11 @@ flow of each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from analytics import layout
-from analytics.announced import Announced
 from analytics.compiled import kernel
 from analytics.flows import KnownFlows
 from analytics.topology import PRIORITIES, Topology
@@ -29,7 +27,6 @@ from stream.record import (
     VALUE,
     Events,
     Words,
-    picked,
     words,
 )
 
@@ -43,39 +40,6 @@ _QUEUE_DEPTH, _PORT_BYTES, _FLOW_BYTES, _ECN_MARKED, _RX, _NO_PRIORITY = (
 _PAUSE_OPEN, _PAUSE_INTERVAL = kinds.PAUSE_OPEN, kinds.PAUSE_INTERVAL
 
 
-def pause_rows(events: Events, ports: Ints, topology: Topology, announced: Announced, counters: Counter[str]) -> Rows:
-    """Pauses at the stopped queue; one that names no priority stops all of them."""
-    pause = (events["kind"] == kinds.PAUSE_OPEN) | (events["kind"] == kinds.PAUSE_INTERVAL)
-    # Orders count from 1; a row without one cannot be matched with its other half.
-    pause &= events["extra"] > 0
-    events, ports = picked(events, pause), ports[pause]
-    received = events["side"] == kinds.SIDE_RX
-    peer = topology.port_peer[ports]
-    told = np.where(received, ports, peer)
-    unlinked = told < 0
-    counters["pauses_sent_on_unknown_links"] += int(unlinked.sum())
-    events, told, received = picked(events, ~unlinked), told[~unlinked], received[~unlinked]
-    delay = np.where(received, 0, topology.port_delay_ns[told])
-    reports = _told_by_receiver(told, events["time_ns"] + delay - events["span_ns"], topology, announced)
-    used = received | ~reports
-    events, told, delay = picked(events, used), told[used], delay[used]
-    no_priority = events["priority"] == kinds.NO_PRIORITY
-    repeat = np.where(no_priority, PRIORITIES, 1)
-    index = np.repeat(np.arange(len(events)), repeat)
-    within = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
-    events, told, delay, no_priority = picked(events, index), told[index], delay[index], no_priority[index]
-    rows = np.zeros((len(events), layout.ROW_COLUMNS), np.int64)
-    closing = events["kind"] == kinds.PAUSE_INTERVAL
-    rows[:, layout.ROW_TIME] = rows[:, layout.ROW_END] = events["time_ns"] + delay
-    rows[:, layout.ROW_START] = rows[:, layout.ROW_TIME] - events["span_ns"]
-    rows[:, layout.ROW_TYPE] = np.where(closing, layout.CLOSE, layout.OPEN)
-    rows[:, layout.ROW_QUEUE] = told * PRIORITIES + np.where(no_priority, within, events["priority"] % PRIORITIES)
-    paused_ns = np.where(events["value"] < 0, events["span_ns"], events["value"])
-    rows[:, layout.ROW_AMOUNT] = np.where(closing, paused_ns, 0)
-    rows[:, layout.ROW_ORDER] = events["extra"]
-    return rows, events["flow"].copy()
-
-
 def without_effect(events: Events) -> npt.NDArray[np.bool_]:
     """Rows that change nothing but the names known and the newest time: bytes that came in."""
     kind = events["kind"]
@@ -83,7 +47,8 @@ def without_effect(events: Events) -> npt.NDArray[np.bool_]:
 
 
 def with_window_rows(
-    before: Sequence[Rows],
+    rows: Ints,
+    flows: Flows,
     events: Events,
     ports: Ints,
     horizon_ns: int,
@@ -91,22 +56,23 @@ def with_window_rows(
     known: KnownFlows,
     topology: Topology,
     counters: Counter[str],
-) -> tuple[Rows, slice]:
-    """Rows made before, and behind them depths, bytes, marks and flows of egress queues over windows; where those are.
+) -> Rows:
+    """The rows given, and behind them depths, bytes, marks and flows of egress queues over windows.
 
     In one piece, since to join large arrays later costs as much as to make one.
     """
-    first = sum(len(ids) for _, ids in before)
-    rows = np.empty((first + len(events), layout.ROW_COLUMNS), np.int64)
-    flows = np.empty(first + len(events), np.uint64)
-    np.concatenate([made for made, _ in before], out=rows[:first])
-    np.concatenate([ids for _, ids in before], out=flows[:first])
-    count, longer = _windows(words(events), ports, horizon_ns, cursor_ns, rows[first:], flows[first:].view(np.int64))
+    first = len(rows)
+    out, out_flows = (
+        np.empty((first + len(events), layout.ROW_COLUMNS), np.int64),
+        np.empty(first + len(events), np.uint64),
+    )
+    out[:first], out_flows[:first] = rows, flows
+    count, longer = _windows(words(events), ports, horizon_ns, cursor_ns, out[first:], out_flows[first:].view(np.int64))
     counters["windows_longer_than_announced"] += longer
-    windows = slice(first, first + count)
-    of_flows = first + np.flatnonzero(rows[windows, layout.ROW_TYPE] == layout.FLOW)
-    rows[of_flows, layout.ROW_ORDER] = known.destinations(flows[of_flows], rows[of_flows, layout.ROW_END], topology)
-    return (rows[: windows.stop], flows[: windows.stop]), windows
+    out, out_flows = out[: first + count], out_flows[: first + count]
+    of_flows = first + np.flatnonzero(out[first:, layout.ROW_TYPE] == layout.FLOW)
+    out[of_flows, layout.ROW_ORDER] = known.destinations(out_flows[of_flows], out[of_flows, layout.ROW_END], topology)
+    return out, out_flows
 
 
 @kernel
@@ -159,13 +125,3 @@ def _windows(events: Words, ports: Ints, horizon_ns: int, cursor_ns: int, rows: 
         flows[count] = events[i, FLOW]
         count += 1
     return count, longer
-
-
-def _told_by_receiver(told: Ints, start_ns: Ints, topology: Topology, announced: Announced) -> npt.NDArray[np.bool_]:
-    """Whether the device of the stopped port itself reported pauses when the pause began."""
-    device = topology.port_device[told]
-    reports = np.zeros(len(told), np.bool_)
-    for number in np.unique(device).tolist():
-        here = device == number
-        reports[here] = announced.reporting(topology.devices[number], start_ns[here], topology.names)
-    return reports

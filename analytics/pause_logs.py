@@ -1,0 +1,324 @@
+"""Pauses as the devices of a fabric have logged them, until they are one sequence a queue on one clock.
+
+In: settled rows of pauses, with the ports that they mean. Out: rows of the kernel up to a time, and the clocks by which
+all other rows have to be shifted. Rows are held for LAG_NS, so that what is said of a time rests on what came after it:
+the clocks of a bucket of time on the edges of this bucket and the next, a lost edge on what the next ones show.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from analytics import layout
+from analytics.announced import Announced
+from analytics.clocks import (
+    E_DELAY,
+    E_DEVICE,
+    E_KIND,
+    E_OTHER,
+    E_PAUSED,
+    E_QUEUE,
+    E_REPORTS,
+    E_SIDE,
+    E_START,
+    E_TIME,
+    EDGE_COLUMNS,
+    MAX_OFFSET_NS,
+    RX,
+    TX,
+    XOFF,
+    XON,
+    Clocks,
+    told_times,
+)
+from analytics.layout import Ints
+from analytics.reconcile import (
+    LOOK_NS,
+    M_COLUMNS,
+    M_LAST,
+    M_OPEN,
+    MOST_WINDOW_NS,
+    N_COUNTED_ENDS,
+    N_COUNTED_PAUSES,
+    N_COUNTS,
+    N_LOST_XOFFS,
+    N_LOST_XONS,
+    N_ONE_END,
+    N_REPEATED,
+    N_ROWS,
+    REMEMBERED,
+    W_DONE,
+    W_END,
+    W_PAUSED,
+    W_QUEUE,
+    W_START,
+    WINDOW_COLUMNS,
+    Grid,
+    reconcile,
+)
+from analytics.topology import PRIORITIES, Topology
+from stream import kinds
+from stream.batch import MARK_END
+from stream.record import Events, picked
+
+BUCKET_NS = 10_000_000
+"""Clocks are looked at this often: one that is 50 ppm off moves by half a microsecond meanwhile."""
+LAG_NS = 2 * BUCKET_NS + MAX_OFFSET_NS + 3 * LOOK_NS
+"""Rows up to so much later are there when pauses are told of: two buckets by any clock, and what was lost before."""
+
+_COUNTERS = {
+    N_LOST_XONS: "pauses_ended_by_next_xoff",
+    N_LOST_XOFFS: "pauses_begun_before_xon",
+    N_COUNTED_ENDS: "pauses_ended_by_counters",
+    N_COUNTED_PAUSES: "pauses_known_by_counters",
+    N_ONE_END: "pauses_logged_at_one_end",
+    N_REPEATED: "edges_of_no_pause",
+}
+
+
+class PauseLogs:
+    """What waits of one fabric's pauses."""
+
+    def __init__(self) -> None:
+        self.clocks = Clocks()
+        self._edges: Ints = np.zeros((0, EDGE_COLUMNS), np.int64)
+        self._new: list[Ints] = []
+        self._windows: Ints = np.zeros((0, WINDOW_COLUMNS), np.int64)
+        self._state: Ints = np.zeros((0, M_COLUMNS), np.int64)
+        self._grid: Ints = np.zeros((0, 2), np.int64)
+        """By device, the length of its windows of paused time and where they begin."""
+        self._exact: set[int] = set()
+        """Devices of whose queues somebody logs each pause."""
+        self._rows: Ints = np.zeros((0, layout.ROW_COLUMNS), np.int64)
+        """What has been told of times that are not due."""
+        self._bucket = -1
+        """The bucket of time that clocks have been looked at for."""
+
+    def take(
+        self, events: Events, ports: Ints, topology: Topology, announced: Announced, counters: Counter[str]
+    ) -> None:
+        """Takes settled rows in: pauses as logged at either end, and counters of paused time at the stopped one."""
+        self._grow(topology)
+        kind = events["kind"]
+        pause = np.flatnonzero((kind == kinds.PAUSE_OPEN) | (kind == kinds.PAUSE_INTERVAL))
+        if len(pause):
+            self._take_edges(picked(events, pause), ports[pause], topology, announced, counters)
+        paused = np.flatnonzero((kind == kinds.PFC_PAUSED) & (events["side"] != kinds.SIDE_TX))
+        if len(paused):
+            self._take_windows(picked(events, paused), ports[paused], topology)
+
+    def turns(self, until_ns: int, topology: Topology) -> Iterator[int]:
+        """Times up to which clocks are as they were, each just before they change; then the time itself."""
+        self._join()
+        while True:
+            # Rows are made up to LOOK_NS ahead, by the clocks that hold then.
+            times = told_times(self._edges, self.clocks.table(len(topology.devices)))
+            ahead = times[(times >= (self._bucket + 1) * BUCKET_NS) & (times < until_ns + LOOK_NS + BUCKET_NS)]
+            bucket = int(ahead.min(initial=layout.FOREVER)) // BUCKET_NS
+            begin_ns = bucket * BUCKET_NS
+            if begin_ns - LOOK_NS >= until_ns:
+                break
+            near = self._edges[(times >= begin_ns) & (times < begin_ns + 2 * BUCKET_NS)]
+            clocks = self.clocks.copy()
+            if clocks.follow(near, topology.devices):
+                yield begin_ns - LOOK_NS
+            self.clocks, self._bucket = clocks, bucket
+        yield until_ns
+
+    def release(self, until_ns: int, topology: Topology, counters: Counter[str]) -> Ints:
+        """The kernel's rows of all pauses up to a time, in no order."""
+        self._join()
+        self._grow(topology)
+        self._reconcile(until_ns, topology, counters)
+        due = self._rows[:, layout.ROW_TIME] < until_ns
+        rows, self._rows = self._rows[due], self._rows[~due]
+        return rows
+
+    def copy(self) -> PauseLogs:
+        """A copy that further rows change alone."""
+        self._join()
+        twin = PauseLogs()
+        twin.clocks, twin._exact, twin._bucket = self.clocks.copy(), set(self._exact), self._bucket
+        for name in _ARRAYS:
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    def carry(self, topology: Topology) -> None:
+        """Moves what is kept by port and device to what their names now mean."""
+        self._grow(topology)
+        meant = np.arange(len(topology.ports))
+        meant[list(topology.moved_ports)] = list(topology.moved_ports.values())
+        self._join()
+        for rows, column in ((self._edges, E_QUEUE), (self._windows, W_QUEUE), (self._rows, layout.ROW_QUEUE)):
+            rows[:, column] = meant[rows[:, column] // PRIORITIES] * PRIORITIES + rows[:, column] % PRIORITIES
+        for port, other in topology.moved_ports.items():
+            for priority in range(PRIORITIES):
+                old, new = port * PRIORITIES + priority, other * PRIORITIES + priority
+                if self._state[old, M_OPEN] != layout.NEVER and self._state[new, M_OPEN] == layout.NEVER:
+                    self._state[new] = self._state[old]
+                self._state[old, M_OPEN] = layout.NEVER
+        devices = np.arange(len(topology.devices))
+        devices[list(topology.moved_devices)] = list(topology.moved_devices.values())
+        self._edges[:, [E_DEVICE, E_OTHER]] = devices[self._edges[:, [E_DEVICE, E_OTHER]]]
+        for device, other in topology.moved_devices.items():
+            if device in self._exact:
+                self._exact.add(other)
+            self._grid[other] = np.maximum(self._grid[other], self._grid[device])
+
+    def state(self) -> list[Any]:
+        """Plain structures and arrays for a snapshot."""
+        self._join()
+        return [self.clocks.state(), sorted(self._exact), self._bucket, [getattr(self, name) for name in _ARRAYS]]
+
+    @classmethod
+    def of_state(cls, state: list[Any]) -> PauseLogs:
+        """Continues from `state()`."""
+        logs = cls()
+        clocks, exact, logs._bucket, arrays = state
+        logs.clocks, logs._exact = Clocks.of_state(clocks), set(exact)
+        for name, array in zip(_ARRAYS, arrays, strict=True):
+            setattr(logs, name, array)
+        return logs
+
+    def _join(self) -> None:
+        if self._new:
+            self._edges = np.concatenate((self._edges, *self._new))
+            self._new = []
+
+    def _grow(self, topology: Topology) -> None:
+        missing = len(topology.ports) * PRIORITIES - len(self._state)
+        if missing > 0:
+            fresh = np.zeros((missing, M_COLUMNS), np.int64)
+            fresh[:, M_OPEN] = fresh[:, M_LAST] = layout.NEVER
+            self._state = np.concatenate((self._state, fresh))
+        missing = len(topology.devices) - len(self._grid)
+        if missing > 0:
+            self._grid = np.concatenate((self._grid, np.zeros((missing, 2), np.int64)))
+
+    def _take_edges(
+        self, events: Events, ports: Ints, topology: Topology, announced: Announced, counters: Counter[str]
+    ) -> None:
+        sent = events["side"] == kinds.SIDE_TX
+        peer = topology.port_peer[ports]
+        told = np.where(sent, peer, ports)
+        known = told >= 0
+        counters["pauses_sent_on_unknown_links"] += int(len(known) - known.sum())
+        events, told, sent, peer, ports = picked(events, known), told[known], sent[known], peer[known], ports[known]
+        edges = np.zeros((len(events), EDGE_COLUMNS), np.int64)
+        ends = events["kind"] == kinds.PAUSE_INTERVAL
+        orphan = ends & (events["value"] == kinds.UNKNOWN) & (events["span_ns"] == 0)
+        edges[:, E_KIND] = np.where(ends, XON, XOFF)
+        edges[:, E_TIME] = events["time_ns"]
+        edges[:, E_START] = np.where(orphan, layout.NEVER, events["time_ns"] - events["span_ns"])
+        edges[:, E_PAUSED] = np.where(events["value"] < 0, events["span_ns"], events["value"])
+        edges[:, E_SIDE] = np.where(sent, TX, RX)
+        edges[:, E_DEVICE] = topology.port_device[ports]
+        edges[:, E_OTHER] = np.where(peer >= 0, topology.port_device[peer], edges[:, E_DEVICE])
+        edges[:, E_DELAY] = topology.port_delay_ns[told]
+        begun_ns = np.where(orphan, edges[:, E_TIME], edges[:, E_START]) + np.where(sent, edges[:, E_DELAY], 0)
+        told_device = topology.port_device[told]
+        for device in np.unique(told_device).tolist():
+            here = told_device == device
+            edges[here, E_REPORTS] = announced.reporting(topology.devices[device], begun_ns[here], topology.names)
+            self._exact.add(device)
+        # A pause that names no priority stops all of them.
+        every = events["priority"] == kinds.NO_PRIORITY
+        repeat = np.where(every, PRIORITIES, 1)
+        index = np.repeat(np.arange(len(events)), repeat)
+        within = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
+        edges = edges[index]
+        edges[:, E_QUEUE] = told[index] * PRIORITIES + np.where(
+            every[index], within, events["priority"][index] % PRIORITIES
+        )
+        self._new.append(edges)
+
+    def _take_windows(self, events: Events, ports: Ints, topology: Topology) -> None:
+        usable = (
+            (events["span_ns"] > 0) & (events["span_ns"] <= MOST_WINDOW_NS)
+            & (events["value"] > 0) & (events["priority"] < PRIORITIES)
+        )  # fmt: skip
+        events, ports = picked(events, usable), ports[usable]
+        windows = np.zeros((len(events), WINDOW_COLUMNS), np.int64)
+        windows[:, W_QUEUE] = ports * PRIORITIES + events["priority"]
+        windows[:, W_START] = events["time_ns"] - events["span_ns"]
+        windows[:, W_END] = events["time_ns"]
+        windows[:, W_PAUSED] = np.minimum(events["value"], events["span_ns"])
+        device = topology.port_device[ports]
+        self._grid[device, 0] = np.maximum(self._grid[device, 0], events["span_ns"])
+        whole = self._grid[device, 0] == events["span_ns"]
+        self._grid[device[whole], 1] = windows[whole, W_START]
+        self._windows = np.concatenate((self._windows, windows))
+
+    def _reconcile(self, until_ns: int, topology: Topology, counters: Counter[str]) -> None:
+        # Rows are made ahead: a window in which pauses are missed is known when it is over.
+        made_until_ns = until_ns if until_ns == MARK_END else until_ns + LOOK_NS
+        known_ns = until_ns if until_ns == MARK_END else until_ns + 3 * LOOK_NS
+        offsets = self.clocks.table(len(topology.devices))
+        times = told_times(self._edges, offsets)
+        near = np.flatnonzero(times < known_ns)
+        edges, times = self._edges[near], times[near]
+        edges[:, E_TIME] = times
+        begun = edges[:, E_START] != layout.NEVER
+        edges[begun, E_START] += times[begun] - self._edges[near[begun], E_TIME]
+        use = np.ones(len(edges), np.bool_)
+        if self.clocks.apart:
+            # Where both ends do not agree whatever the clocks, the stopped side is believed, if it logs.
+            pairs = np.sort(edges[:, [E_DEVICE, E_OTHER]], axis=1)
+            apart = np.array([tuple(pair) in self.clocks.apart for pair in pairs.tolist()], np.bool_)
+            use = ~(apart & (edges[:, E_SIDE] == TX) & (edges[:, E_REPORTS] == 1))
+        order = np.lexsort((edges[:, E_SIDE], edges[:, E_KIND] == XOFF, edges[:, E_TIME], edges[:, E_QUEUE]))
+        order = order[use[order]]
+        sorted_edges = np.zeros((len(order), 7), np.int64)
+        sorted_edges[:, :6] = edges[order][:, [E_QUEUE, E_KIND, E_TIME, E_START, E_PAUSED, E_SIDE]]
+        windows = self._windows
+        device = topology.port_device[windows[:, W_QUEUE] // PRIORITIES]
+        exact = np.zeros(len(topology.devices), np.bool_)
+        exact[list(self._exact)] = True
+        windows = windows[exact[device]]
+        device = topology.port_device[windows[:, W_QUEUE] // PRIORITIES]
+        windows = windows[np.lexsort((windows[:, W_START], windows[:, W_QUEUE]))]
+        shift = offsets[topology.port_device[windows[:, W_QUEUE] // PRIORITIES]]
+        windows[:, W_START] -= shift
+        windows[:, W_END] -= shift
+        opened = np.flatnonzero(self._state[:, M_OPEN] != layout.NEVER)
+        queues = np.unique(np.concatenate((sorted_edges[:, 0], windows[:, W_QUEUE], opened)))
+        if not len(queues):
+            self._windows = self._windows[:0]
+            return
+        of_device = topology.port_device[queues // PRIORITIES]
+        counts = np.zeros(N_COUNTS, np.int64)
+        room = 4 * len(sorted_edges) + 3 * len(windows) + 2 * len(queues)
+        rows = np.zeros((room, layout.ROW_COLUMNS), np.int64)
+        reconcile(
+            queues,
+            sorted_edges,
+            windows,
+            np.searchsorted(sorted_edges[:, 0], np.append(queues, queues[-1] + 1)),
+            np.searchsorted(windows[:, W_QUEUE], np.append(queues, queues[-1] + 1)),
+            of_device,
+            Grid(self._grid[:, 0].copy(), self._grid[:, 1] - offsets[: len(self._grid)]),
+            made_until_ns,
+            known_ns,
+            self._state,
+            rows,
+            np.zeros(REMEMBERED, np.int64),
+            counts,
+        )
+        for place, name in _COUNTERS.items():
+            counters[name] += int(counts[place])
+        self._rows = np.concatenate((self._rows, rows[: counts[N_ROWS]]))
+        used = np.zeros(len(self._edges), np.bool_)
+        used[near[order[sorted_edges[:, 6] == 1]]] = True
+        used[near[~use & (times < made_until_ns)]] = True
+        self._edges = self._edges[~used]
+        windows[:, W_START] += shift
+        windows[:, W_END] += shift
+        # What a pause that is still open may ask for stays.
+        self._windows = windows[(windows[:, W_DONE] == 0) | (windows[:, W_END] - shift > made_until_ns - LOOK_NS)]
+
+
+_ARRAYS = ("_edges", "_windows", "_state", "_grid", "_rows")
