@@ -53,6 +53,7 @@ from analytics.layout import (
     Work,
 )
 from analytics.membership import join, owner, rank
+from analytics.port_sets import WORD_BITS, number_of
 
 
 @kernel
@@ -69,6 +70,14 @@ def peak(queues: Ints, queue: int, time_ns: int) -> int:
     return 0
 
 
+@kernel
+def fill(queue: int, filled: Ints, port_word: Ints, port_local: Ints) -> None:
+    """Puts a queue among those that may hold something."""
+    port = queue // 8
+    if port_word[port] >= 0:
+        filled[port_word[port] * 8 + queue % 8] |= 1 << port_local[port] % WORD_BITS
+
+
 @inlined
 def open_group(count: int, time_ns: int, state: State, links: Links, told: Told, work: Work) -> None:
     """Blames the pauses that opened at one instant: `work.group[:count]` are their queues, already marked as stopped.
@@ -78,8 +87,9 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
     """
     queues, roots, shares, slots = state.queues, state.roots, state.shares, state.slots
     port_device, port_peer, fan_start, fan_ports = links.port_device, links.port_peer, links.fan_start, links.fan_ports
-    feasible = links.feasible
     devices, missed = state.devices, state.missed
+    port_local, is_host, filled = links.port_local, links.is_host, state.filled
+    word_start, reach_start, reach = links.word_start, links.reach_start, links.reach
     edges, counts = told.edges, told.counts
     group, stack, holders, weights = work.group, work.stack, work.holders, work.weights
     scratch_root, scratch_share, scratch_place = work.scratch_root, work.scratch_share, work.scratch_place
@@ -102,38 +112,24 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
             if device < 0:
                 counts[N_NO_LINK] += 1
                 scratch_root[0], scratch_share[0], found = port_device[queue // 8] * 4 + ROOT_UNKNOWN, 1.0, 1
-            elif links.is_host[device]:
+            elif is_host[device]:
                 scratch_root[0], scratch_share[0], found = device * 4 + ROOT_HOST, 1.0, 1
             else:
-                first, fan = fan_start[device], fan_start[device + 1] - fan_start[device]
-                row = links.feasible_start[device] + links.port_local[peer] * fan
+                first_word, words = word_start[device], word_start[device + 1] - word_start[device]
+                own = reach_start[device] + port_local[peer] * words
                 total = 0.0
                 holding = 0
-                for j in range(fan):
-                    if not feasible[row + j]:
-                        continue
-                    egress = fan_ports[first + j] * 8 + priority
-                    height = float(peak(queues, egress, time_ns))
-                    if height == 0.0:
-                        continue
-                    if queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
-                        depth += 1
-                        stack[depth] = egress
-                        queues[egress, Q_ROOTS] = -2
-                        pushed = True
-                        break
-                    holders[holding], weights[holding] = egress, height * height
-                    holding += 1
-                    total += height * height
-                if pushed:
-                    continue
-                if holding == 0 and not devices[device, D_REPORTS] & REPORTS_DEPTH:
-                    # Nobody tells of its queues: of those that may hold the bytes, the stopped ones surely hold some.
-                    for j in range(fan):
-                        egress = fan_ports[first + j] * 8 + priority
-                        if not feasible[row + j] or (
-                            queues[egress, Q_ORDER] == 0 and queues[egress, Q_B] < time_ns - MEMORY_NS
-                        ):
+                for word in range(words):
+                    place = (first_word + word) * 8 + priority
+                    left = filled[place] & reach[own + word]
+                    while left:
+                        bit = left & -left
+                        left ^= bit
+                        egress = fan_ports[fan_start[device] + word * WORD_BITS + number_of(bit)] * 8 + priority
+                        height = float(peak(queues, egress, time_ns))
+                        if height == 0.0:
+                            # Nothing but a row or a stop can fill it, and both put it in again.
+                            filled[place] ^= bit
                             continue
                         if queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
                             depth += 1
@@ -141,9 +137,34 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                             queues[egress, Q_ROOTS] = -2
                             pushed = True
                             break
-                        holders[holding], weights[holding] = egress, 1.0
+                        holders[holding], weights[holding] = egress, height * height
                         holding += 1
-                        total += 1.0
+                        total += height * height
+                    if pushed:
+                        break
+                if pushed:
+                    continue
+                if holding == 0 and not devices[device, D_REPORTS] & REPORTS_DEPTH:
+                    # Nobody tells of its queues: of those that may hold the bytes, the stopped ones surely hold some.
+                    for word in range(words):
+                        left = reach[own + word]
+                        while left:
+                            bit = left & -left
+                            left ^= bit
+                            egress = fan_ports[fan_start[device] + word * WORD_BITS + number_of(bit)] * 8 + priority
+                            if queues[egress, Q_ORDER] == 0 and queues[egress, Q_B] < time_ns - MEMORY_NS:
+                                continue
+                            if queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
+                                depth += 1
+                                stack[depth] = egress
+                                queues[egress, Q_ROOTS] = -2
+                                pushed = True
+                                break
+                            holders[holding], weights[holding] = egress, 1.0
+                            holding += 1
+                            total += 1.0
+                        if pushed:
+                            break
                     if pushed:
                         continue
                 if holding == 0:
@@ -162,11 +183,17 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                             passed = _missed_share(queues, missed, egress)
                         at = counts[N_EDGES]
                         edges[at, 0], edges[at, 1], edges[at, 2] = queue, queue, egress
-                        edges[at, 3], edges[at, 4], edges[at, 5] = int(share * 1e6 + 0.5), int(passed >= 0.5), peer
+                        edges[at, 3], edges[at, 4], edges[at, 5] = (
+                            int(share * 1e6 + 0.5),
+                            int(share * passed * 1e6 + 0.5),
+                            peer,
+                        )
                         counts[N_EDGES] += 1
                         if passed < 1.0:
                             root = egress * 4 + ROOT_EGRESS
-                            found = _add(scratch_root, scratch_share, scratch_place, found, root, share * (1.0 - passed))
+                            found = _add(
+                                scratch_root, scratch_share, scratch_place, found, root, share * (1.0 - passed)
+                            )
                         if passed == 0.0:
                             continue
                         share *= passed

@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
 from analytics import layout
-from analytics.engine import Closed, Engine
+from analytics.engine import Closed, Engine, anything
 from analytics.fabric import Fabric, Provisional, input_stream
 from analytics.layout import FOREVER, NEVER, Ints
 from analytics.pause_logs import LAG_NS
@@ -32,13 +33,17 @@ from stream.record import MAX_TIME_NS, Events, picked, words
 from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspended, SourceUp, announced_as
 from stream.topics import FACTS
 
-VERSION = 2
+VERSION = 3
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""
 MAX_UNANNOUNCED_STREAMS = 65_536
 MAX_ENDED = 100_000
 """Streams remembered after their end, so that rows read again are known as duplicates; the oldest are forgotten."""
+
+MAX_REVISED = 100
+"""Cascades told before, and new ones, of which a provisional revision is made at one time, those that have waited for
+longest first: nobody reads more at once, and a thousand take long enough to hold up what is final."""
 
 
 class Correlate:
@@ -343,6 +348,7 @@ class Correlate:
         numbers: Ints,
         until_ns: int,
         publish: Callable[[Closed], None],
+        wanted: Callable[[str], bool] = anything,
     ) -> None:
         """Feeds rows, all from before until_ns, to an engine, with the facts and windows that come to hold meanwhile.
 
@@ -364,17 +370,30 @@ class Correlate:
                 events, numbers = picked(events, ~due), numbers[~due]
             engine.add_rows(now, engine.places(fabric.asked, now_numbers), fabric.announced, horizon_ns)
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - LAG_NS
-            engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
+            engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish, wanted)
 
     def _provisional_revisions(self, fabric: Fabric) -> list[Item]:
-        """Numbered revisions of every cascade that is not final and has changed since its last revision."""
+        """Numbered revisions of cascades that are not final and have changed since their last revision."""
         fabric.changed = False
         ahead = fabric.engine.copy()
         out: list[Item] = []
+        turn = dict.fromkeys(islice(fabric.provisional, MAX_REVISED))
+        for name in turn:
+            # To the end: the first are those that have not been looked at for longest.
+            fabric.provisional[name] = fabric.provisional.pop(name)
+        new = 0
+
+        def wanted(name: str) -> bool:
+            nonlocal new
+            if name in fabric.finals:
+                return False
+            if name not in fabric.provisional:
+                new += 1
+            due = name in turn or (name not in fabric.provisional and new <= MAX_REVISED)
+            fabric.changed |= not due
+            return due
 
         def publish(closed: Closed) -> None:
-            if closed.id in fabric.finals:
-                return
             before = fabric.provisional.get(closed.id)
             revision = before.said.revision if before is not None else 0
             now = cascade(ahead, closed, fabric.announced, revision)
@@ -385,8 +404,8 @@ class Correlate:
             out.append(now)
 
         events, numbers = fabric.rows()
-        self._advance(fabric, ahead, events, numbers, MARK_END, publish)
-        for still_open in ahead.still_open(fabric.newest_ns):
+        self._advance(fabric, ahead, events, numbers, MARK_END, publish, wanted)
+        for still_open in ahead.still_open(fabric.newest_ns, wanted):
             publish(still_open)
         return out
 

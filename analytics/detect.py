@@ -63,6 +63,8 @@ class _StreamState:
     ports: dict[str, int] = field(default_factory=dict)
     open_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     order: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    logged: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Whether the last XOFF of a slot told no quanta, as a log does."""
     waiting: Events = field(default_factory=lambda: np.zeros(0, EVENT))
     mark_ns: int = -1
     reached_ns: int = 0
@@ -92,23 +94,24 @@ class _StreamState:
         if new:
             self.ports.update((name, index) for index, name in enumerate(new, len(self.ports)))
             self.open_ns = np.concatenate((self.open_ns, np.full(len(new) * SLOTS_PER_PORT, CLOSED)))
-            self.order = np.concatenate((self.order, np.zeros(len(new) * SLOTS_PER_PORT, np.int64)))
+            none = np.zeros(len(new) * SLOTS_PER_PORT, np.int64)
+            self.order, self.logged = np.concatenate((self.order, none)), np.concatenate((self.logged, none))
             self.named = ()
         return [self.ports[name] for name in names]
 
     def plain(self) -> list[Any]:
         """The state for a snapshot: of the slots, those alone that a pause has ever touched."""
         used = np.flatnonzero(self.order)
-        return [list(self.ports), used, self.open_ns[used], self.order[used], self.waiting.view(np.uint8), self.mark_ns,
-                self.reached_ns, self.next_seq, self.out_seq, self.lost, self.finished]  # fmt: skip
+        return [list(self.ports), used, self.open_ns[used], self.order[used], self.logged[used],
+                self.waiting.view(np.uint8), self.mark_ns, self.reached_ns, self.next_seq, self.out_seq, self.lost, self.finished]  # fmt: skip
 
     @classmethod
     def of_plain(cls, plain: list[Any]) -> _StreamState:
         """The state of `plain()`."""
-        ports, used, open_ns, order, waiting, *rest = plain
+        ports, used, open_ns, order, logged, waiting, *rest = plain
         state = cls()
         state.port_indices(ports)
-        state.open_ns[used], state.order[used] = open_ns, order
+        state.open_ns[used], state.order[used], state.logged[used] = open_ns, order, logged
         state.waiting = waiting.view(EVENT)
         state.mark_ns, state.reached_ns, state.next_seq, state.out_seq, state.lost, state.finished = rest
         return state
@@ -281,7 +284,7 @@ class Detect:
         if len(rows) > len(self._room):
             self._room = np.zeros_like(rows)
         count, refreshes, unmatched = episodes_of(
-            rows, first_ns, last_ns, port_index, _FORWARDED, state.open_ns, state.order, self._room
+            rows, first_ns, last_ns, port_index, _FORWARDED, state.open_ns, state.order, state.logged, self._room
         )
         if count < 0:
             return None
@@ -336,7 +339,12 @@ class Detect:
         if state.finished:
             # Its number of rows is all that is still asked for.
             state.reached_ns = 0
-            state.ports, state.open_ns, state.order = {}, state.open_ns[:0], state.order[:0]
+            state.ports, state.open_ns, state.order, state.logged = (
+                {},
+                state.open_ns[:0],
+                state.order[:0],
+                state.logged[:0],
+            )
             self._ended[stream] = None
             if len(self._ended) > MAX_ENDED:
                 oldest = next(iter(self._ended))

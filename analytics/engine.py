@@ -22,10 +22,11 @@ from analytics.flows import KnownFlows
 from analytics.groups import carry_groups
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
-from analytics.membership import find, living
+from analytics.membership import living
 from analytics.noted import Noted
 from analytics.order import in_order
 from analytics.pause_logs import PauseLogs
+from analytics.port_sets import ALL
 from analytics.renames import carry_names
 from analytics.rows import with_window_rows
 from analytics.topology import PRIORITIES, Topology
@@ -47,6 +48,11 @@ class Closed:
     end_ns: int
     ledger: Ledger
     still_open: bool
+
+
+def anything(_name: str) -> bool:
+    """Wants every cascade."""
+    return True
 
 
 class Engine:
@@ -78,6 +84,9 @@ class Engine:
         self.free_slots: list[int] = []
         self._groups: Ints = np.zeros(0, np.int64)
         """The sibling groups to which the state of ports belongs."""
+        self.filled: Ints = np.zeros(0, np.int64)
+        """All may be filled where nothing is known, so that it is no part of what a snapshot keeps."""
+        self._room: tuple[tuple[int, ...], layout.Told, layout.Work] | None = None
         self._stale = False
         self._shares_topology = False
         self._places: Ints = np.zeros(0, np.int64)
@@ -123,10 +132,17 @@ class Engine:
         self._rows = np.concatenate((self._rows, rows))
         self._row_flows = np.concatenate((self._row_flows, np.zeros(len(rows), np.uint64)))
 
-    def advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
+    def advance(
+        self,
+        until_ns: int,
+        keep_ns: int,
+        on_closed: Callable[[Closed], None],
+        wanted: Callable[[str], bool] = anything,
+    ) -> None:
         """Takes all rows before `until_ns` into account; `on_closed` sees each cascade `keep_ns` after its end.
 
-        It is called while the state is that of the moment, so what it reads does not depend on how far this call goes.
+        Cascades whose ids are not `wanted` close unseen. It is called while the state is that of the moment, so what it
+        reads does not depend on how far this call goes.
         Rows have to be there up to LAG_NS (analytics.pause_logs) later, since pauses are told by what comes after them.
         """
         self._grow()
@@ -134,9 +150,11 @@ class Engine:
             if len(released := self.logs.release(turn_ns, self.topology, self.counters)):
                 self.add_pauses(released)
             self._ahead = self.logs.clocks.table(len(self.topology.devices))
-            self._advance(min(turn_ns, layout.FOREVER), keep_ns, on_closed)
+            self._advance(min(turn_ns, layout.FOREVER), keep_ns, on_closed, wanted)
 
-    def _advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
+    def _advance(
+        self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None], wanted: Callable[[str], bool]
+    ) -> None:
         self._grow()
         if len(self._rows):
             due = self._due(until_ns)
@@ -147,9 +165,9 @@ class Engine:
             columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
             self.sent.add(FlowRows(flows[of_flows], *(rows[of_flows, column] for column in columns)))
             rows[of_flows, layout.ROW_ID] = of_flows
-            self._run(rows, flows, until_ns, keep_ns, on_closed)
+            self._run(rows, flows, until_ns, keep_ns, on_closed, wanted)
         if until_ns > self.next_expiry_ns:
-            self._take_expired(until_ns, keep_ns, on_closed)
+            self._take_expired(until_ns, keep_ns, on_closed, wanted)
         self.cursor_ns = max(self.cursor_ns, until_ns)
         firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
         self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
@@ -169,25 +187,23 @@ class Engine:
             rows[due, column] -= shift[due]
         return due
 
-    def still_open(self, now_ns: int) -> list[Closed]:
-        """The cascades that have not closed, with open pauses up to `now_ns`. It books on the ledgers: use a copy."""
-        for queue in np.flatnonzero(self.queues[:, layout.Q_ORDER]).tolist():
-            slot = find(self.slots, int(self.queues[queue, layout.Q_SLOT]))
-            start_ns = int(self.queues[queue, layout.Q_A])
-            pause_ns = max(0, now_ns - start_ns)
-            count = int(self.queues[queue, layout.Q_ROOTS])
-            blames = [
-                [slot, queue, root, round(share * pause_ns)]
-                for root, share in zip(
-                    self.roots[queue, :count].tolist(), self.shares[queue, :count].tolist(), strict=True
-                )
-            ]
-            self.ledgers.book(
-                np.zeros((0, layout.L_EDGE_COLUMNS), np.int64),
-                np.array([[slot, queue, start_ns, pause_ns, 1, self.queues[queue, layout.Q_PAUSER]]], np.int64),
-                np.array(blames, np.int64).reshape(-1, layout.L_BLAME_COLUMNS),
-            )
-        still = [self._closed(slot, True, now_ns) for slot in self._slots_in_use().tolist()]
+    def still_open(self, now_ns: int, wanted: Callable[[str], bool] = anything) -> list[Closed]:
+        """Wanted cascades that have not closed, with open pauses up to now_ns. It books on the ledgers: use a copy."""
+        queues = np.flatnonzero(self.queues[:, layout.Q_ORDER])
+        slots = living(self.slots, self.queues[queues, layout.Q_SLOT])
+        start_ns, pauser = self.queues[queues, layout.Q_A], self.queues[queues, layout.Q_PAUSER]
+        pause_ns = np.maximum(now_ns - start_ns, 0)
+        guessed = np.ones_like(queues)
+        blamed = np.arange(layout.MAX_ROOTS) < self.queues[queues, layout.Q_ROOTS][:, None]
+        of, number = np.nonzero(blamed)
+        blamed_ns = np.rint(self.shares[queues[of], number] * pause_ns[of]).astype(np.int64)
+        self.ledgers.book(
+            np.zeros((0, layout.L_EDGE_COLUMNS), np.int64),
+            np.stack((slots, queues, start_ns, pause_ns, guessed, pauser), axis=1),
+            np.stack((slots[of], queues[of], self.roots[queues[of], number], blamed_ns), axis=1),
+        )
+        used = self._slots_in_use().tolist()
+        still = [self._closed(slot, True, now_ns) for slot in used if wanted(self.cascade_id(slot))]
         return sorted(still, key=lambda cascade: (cascade.start_ns, cascade.id))
 
     def copy(self) -> Engine:
@@ -199,7 +215,7 @@ class Engine:
         twin.sent = self.sent.copy()
         twin.logs = self.logs.copy()
         twin.noted, twin._counted = self.noted.copy(), set(self._counted)
-        for name in ("queues", "roots", "shares", "missed", "devices", "ports", "slots"):
+        for name in ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "filled"):
             setattr(twin, name, getattr(self, name).copy())
         twin.free_slots = list(self.free_slots)
         return twin
@@ -228,6 +244,7 @@ class Engine:
         """Continues from `state()`."""
         for name in _STATE_ARRAYS:
             setattr(self, name, state[name])
+        self.filled = self.filled[:0]
         self.topology = Topology.of_state(state["topology"])
         self.ledgers.load(state["ledgers"])
         self.cursor_ns, self.next_expiry_ns = state["cursor_ns"], state["next_expiry_ns"]
@@ -260,6 +277,9 @@ class Engine:
             self._count_unresolved(topology.conflicting_ends)
         elif not topology.complete():
             topology.extend()
+        words = int(topology.word_start[-1]) * PRIORITIES
+        if rebuilt or words != len(self.filled):
+            self.filled = np.full(words, ALL)
         queues = len(self.topology.ports) * PRIORITIES - len(self.queues)
         if queues > 0:
             never = {f"c{column}": layout.NEVER for column in (
@@ -315,34 +335,29 @@ class Engine:
         until_ns: int,
         keep_ns: int,
         on_closed: Callable[[Closed], None],
+        wanted: Callable[[str], bool],
     ) -> None:
         links = self.topology.links()
         capacity = self._ledger_rows(rows)
-        widest = int(np.diff(links.fan_start).max(initial=1))
-        edges = np.zeros((capacity * widest, layout.L_EDGE_COLUMNS), np.int64)
-        closes = np.zeros((2 * capacity, layout.L_CLOSE_COLUMNS), np.int64)
-        blames = np.zeros((2 * capacity * layout.MAX_ROOTS, layout.L_BLAME_COLUMNS), np.int64)
-        flows = np.zeros((4096, layout.L_FLOW_COLUMNS), np.int64)
-        joins = np.zeros((capacity * (layout.MAX_ROOTS + widest), layout.L_JOIN_COLUMNS), np.int64)
+        room, work = self._take_room(capacity, int(np.diff(links.fan_start).max(initial=1)))
+        edges, closes, blames, flows, joins, counts = room
         start = 0
         while start < len(rows):
             free = self._free_slots(capacity)
-            counts = np.zeros(layout.N_COUNTS, np.int64)
+            counts[:] = 0
             counts[layout.N_FREE], counts[layout.N_NEXT_EXPIRY] = len(free), self.next_expiry_ns
-            state = layout.State(self.queues, self.roots, self.shares, self.missed, self.devices, self.ports, self.slots)
-            run(
-                rows, start, until_ns, keep_ns, state, links,
-                layout.Told(edges, closes, blames, flows, joins, counts),
-                layout.new_work(free, capacity, widest, max(len(self.queues), len(self.devices))),
-            )  # fmt: skip
+            state = layout.State(
+                self.queues, self.roots, self.shares, self.missed, self.devices, self.ports, self.slots, self.filled
+            )
+            run(rows, start, until_ns, keep_ns, state, links, room, work._replace(free=free))
             start = int(counts[layout.N_ROWS])
             self.free_slots = free[: counts[layout.N_FREE]].tolist()
             self.next_expiry_ns = int(counts[layout.N_NEXT_EXPIRY])
             self.counters["pauses_without_open"] += int(counts[layout.N_UNMATCHED])
             self.counters["pauses_without_close"] += int(counts[layout.N_REOPENED])
             self.counters["pauses_on_unknown_links"] += int(counts[layout.N_NO_LINK])
-            for lives, ends in joins[: counts[layout.N_JOINS]].tolist():
-                self.ledgers.join(lives, ends, self.cascade_id(ends))
+            joined = joins[: counts[layout.N_JOINS]]
+            self.ledgers.join(joined, [self.cascade_id(ends) for ends in joined[:, 1].tolist()])
             told = (
                 edges[: counts[layout.N_EDGES]],
                 closes[: counts[layout.N_CLOSES]],
@@ -353,7 +368,17 @@ class Engine:
             self.ledgers.book(*told)
             self.ledgers.book_flows(flows[: counts[layout.N_FLOWS]], flow_ids, rows[:, layout.ROW_AMOUNT])
             if start < len(rows) and int(rows[start, layout.ROW_TIME]) > self.next_expiry_ns:
-                self._take_expired(int(rows[start, layout.ROW_TIME]), keep_ns, on_closed)
+                self._take_expired(int(rows[start, layout.ROW_TIME]), keep_ns, on_closed, wanted)
+
+    def _take_room(self, pauses: int, widest: int) -> tuple[layout.Told, layout.Work]:
+        """Ledgers and room to work in, made once: to make them for each tick costs more than to fill them."""
+        sizes = pauses, widest, max(len(self.queues), len(self.devices))
+        if self._room is None or any(size > has for size, has in zip(sizes, self._room[0], strict=True)):
+            before = self._room[0] if self._room is not None else sizes
+            pauses, widest, roots = (max(pair) for pair in zip(sizes, before, strict=True))
+            sizes = pauses, widest, roots
+            self._room = sizes, layout.new_told(pauses, widest), layout.new_work(pauses, widest, roots)
+        return self._room[1:]
 
     def _ledger_rows(self, rows: Ints) -> int:
         """Pause rows that one run may meet: the limit, or all of one instant if that is more."""
@@ -373,17 +398,23 @@ class Engine:
         """Slots of cascades that have not closed, those joined to another left out."""
         return np.flatnonzero(self.slots[:, layout.S_PARENT] == np.arange(len(self.slots)))
 
-    def _take_expired(self, now_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
+    def _take_expired(
+        self, now_ns: int, keep_ns: int, on_closed: Callable[[Closed], None], wanted: Callable[[str], bool]
+    ) -> None:
         used = self._slots_in_use()
         idle = used[self.slots[used, layout.S_OPEN] == 0]
         last_ns = self.slots[idle, layout.S_LAST_NS]
         over = last_ns + keep_ns < now_ns
         self.next_expiry_ns = int((last_ns[~over] + keep_ns).min(initial=layout.FOREVER))
         ended = idle[over].tolist()
-        closed = [self._closed(slot, False, int(self.slots[slot, layout.S_LAST_NS])) for slot in ended]
+        closed = [
+            self._closed(slot, False, int(self.slots[slot, layout.S_LAST_NS]))
+            for slot in ended
+            if wanted(self.cascade_id(slot))
+        ]
         for cascade in sorted(closed, key=lambda cascade: (cascade.end_ns, cascade.start_ns, cascade.id)):
             on_closed(cascade)
-            self.ledgers.by_slot.pop(cascade.slot, None)
+        self.ledgers.drop(ended)
         self._release(ended)
 
     def _release(self, ended: list[int]) -> None:
@@ -405,7 +436,7 @@ class Engine:
         start_ns = int(self.slots[slot, layout.S_FIRST_NS])
         # A stream may go down, by its clock, before its last pause began.
         end_ns = max(start_ns, end_ns)
-        return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.open(slot), still_open)
+        return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.of(slot), still_open)
 
 
 _STATE_ARRAYS = ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "_rows", "_row_flows", "_groups")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analytics.activity import close, take_bytes
-from analytics.blame import open_group
+from analytics.blame import fill, open_group
 from analytics.compiled import inlined, kernel
 from analytics.layout import (
     BYTES,
@@ -101,6 +101,7 @@ def run(
             queues[queue, Q_BIN_PEAK] = max(queues[queue, Q_BIN_PEAK], rows[i, ROW_AMOUNT])
             if queues[queue, Q_ORDER] != 0:
                 queues[queue, Q_STOP_PEAK] = max(queues[queue, Q_STOP_PEAK], rows[i, ROW_AMOUNT])
+            fill(queue, state.filled, links.port_word, links.port_local)
             devices[port_device[port], D_REPORTS] |= rows[i, ROW_ID]
             i += 1
             continue
@@ -181,6 +182,7 @@ def take_pauses(
                 else:
                     near = stop > NEVER and time_ns - stop < stop - begin
                     queues[queue, Q_STOP_BEFORE] = queues[queue, Q_BIN_PEAK] if near else 0
+                fill(queue, state.filled, links.port_word, links.port_local)
                 queues[queue, Q_ORDER] = rows[i, ROW_ORDER]
                 queues[queue, Q_A] = time_ns
                 queues[queue, Q_ROOTS] = -1

@@ -64,7 +64,7 @@ S_FIRST_NS, S_FIRST_QUEUE, S_OPEN, S_LAST_NS, S_PARENT = range(5)
 S_COLUMNS = 5
 
 # Columns of the ledgers: what a run tells its caller, in whole ns and ppm, so that sums do not depend on their order.
-L_EDGE_COLUMNS = 6  # slot, told queue, egress queue, ppm, whether the egress was stopped, ingress port
+L_EDGE_COLUMNS = 6  # slot, told queue, egress queue, ppm, ppm that a stop of the egress explains, ingress port
 L_CLOSE_COLUMNS = 6  # slot, queue, start_ns, paused_ns, bits of MARK_*, the pauser's port (-1: unknown)
 L_BLAME_COLUMNS = 4  # slot, told queue, root, pause ns
 L_FLOW_COLUMNS = 4  # slot, root, row id, whether the bytes left their source (0: they passed the root)
@@ -77,6 +77,8 @@ N_COUNTS = 11
 
 LEDGER_PAUSES = 2048
 """Pause rows that one run takes before it returns to have its ledgers read."""
+LEDGER_FLOWS = 4096
+"""Rows of flows through active roots, likewise."""
 CAUSE_MIN_SHARE = 0.001
 """A queue that explains less of a stop than this is not followed, its part goes to ROOT_OTHER: a twentieth of the
 report's resolution. It saves most of the work on a fan-out, of which few queues are high in an incident."""
@@ -88,7 +90,11 @@ MIN_QUEUED_BYTES = 16_384
 
 
 class State(NamedTuple):
-    """What is kept of queues (columns Q_, MS_), devices, ports and cascades (D_, P_, S_), and each queue's last blame."""
+    """What is kept of queues (columns Q_, MS_), devices, ports and cascades (D_, P_, S_), and each queue's last blame.
+
+    `filled` says by port word and priority which egress queues of switches may hold something: every one that does is
+    in it (analytics.port_sets).
+    """
 
     queues: Ints
     roots: Ints
@@ -97,6 +103,7 @@ class State(NamedTuple):
     devices: Ints
     ports: Ints
     slots: Ints
+    filled: Ints
 
 
 class Links(NamedTuple):
@@ -109,8 +116,10 @@ class Links(NamedTuple):
     port_rank: Ints
     fan_start: Ints
     fan_ports: Ints
-    feasible_start: Ints
-    feasible: Bools
+    word_start: Ints
+    port_word: Ints
+    reach_start: Ints
+    reach: Ints
     is_host: Bools
     group_start: Ints
     group_ports: Ints
@@ -149,10 +158,22 @@ def new_state(rows: int, columns: int, **fill: int) -> Ints:
     return state
 
 
-def new_work(free: Ints, pauses: int, widest: int, roots: int) -> Work:
-    """Room for so many pauses of one instant, the widest fan-out, and so many queues and devices."""
+def new_told(pauses: int, widest: int) -> Told:
+    """Ledgers for so many pause rows, each of which may meet the widest fan-out."""
+    return Told(
+        edges=np.zeros((pauses * widest, L_EDGE_COLUMNS), np.int64),
+        closes=np.zeros((2 * pauses, L_CLOSE_COLUMNS), np.int64),
+        blames=np.zeros((2 * pauses * MAX_ROOTS, L_BLAME_COLUMNS), np.int64),
+        flows=np.zeros((LEDGER_FLOWS, L_FLOW_COLUMNS), np.int64),
+        joins=np.zeros((pauses * (MAX_ROOTS + widest), L_JOIN_COLUMNS), np.int64),
+        counts=np.zeros(N_COUNTS, np.int64),
+    )
+
+
+def new_work(pauses: int, widest: int, roots: int) -> Work:
+    """Room for so many pauses of one instant, the widest fan-out, and so many queues and devices; no slot is free."""
     return Work(
-        free=free,
+        free=np.zeros(0, np.int64),
         stack=np.zeros(pauses + 2, np.int64),
         group=np.zeros(pauses + 2, np.int64),
         scratch_root=np.zeros(widest * MAX_ROOTS, np.int64),

@@ -1,20 +1,20 @@
-"""What a cascade has gathered so far: sums of whole numbers, so that no order of adding can change them."""
+"""What a cascade has gathered so far: sums of whole numbers, so that no order of adding can change them.
+
+In: what runs of the kernel told (columns L_* of analytics.layout). Out: the ledger of a cascade that is asked for.
+"""
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from analytics.layout import MARK_GUESSED
+from analytics.layout import MARK_GUESSED, Ints
+from analytics.tallies import FIRST_KNOWN, LEAST, LONGEST, MOST, OF_LONGEST, SUM, Tallies
 from stream.kinds import INT64_MAX
-
-Ints = npt.NDArray[np.int64]
 
 MAX_STOPS = 100_000
 """Stops of a cascade that are remembered one by one, by which it is known whom it held up."""
@@ -42,14 +42,6 @@ class QueueTally:
     longest_ns: int = 0
     """Of the pauses the longest (of equals the first), and below how long the next longest was."""
     second_ns: int = 0
-
-    def longest(self, from_ns: int, pause_ns: int) -> None:
-        """Takes a pause into account that may be the longest."""
-        if (pause_ns, -from_ns) > (self.longest_ns, -self.longest_from_ns):
-            self.second_ns = max(self.second_ns, self.longest_ns)
-            self.longest_from_ns, self.longest_ns = from_ns, pause_ns
-        else:
-            self.second_ns = max(self.second_ns, pause_ns)
 
 
 @dataclass(slots=True)
@@ -86,157 +78,106 @@ class Ledger:
             blamed.setdefault(root, []).append(ns)
         return {root: bounded_sum(amounts) for root, amounts in blamed.items()}
 
-    def copy(self) -> Ledger:
-        """A copy that further bookings change alone."""
-        return Ledger(
-            {queue: copy.copy(tally) for queue, tally in self.queues.items()},
-            {pair: copy.copy(edge) for pair, edge in self.edges.items()},
-            dict(self.flow_bytes), dict(self.blamed_ns), dict(self.stops), self.stops_not_followed,
-            list(self.former_ids),
-        )  # fmt: skip
 
-    def absorb(self, other: Ledger) -> None:
-        """Takes in all of a cascade that was joined to this one."""
-        for queue, theirs in other.queues.items():
-            mine = self.queues.setdefault(queue, QueueTally())
-            mine.pauses += theirs.pauses
-            mine.pause_ns = bounded_sum((mine.pause_ns, theirs.pause_ns))
-            mine.first_ns = min(mine.first_ns, theirs.first_ns)
-            mine.last_ns = max(mine.last_ns, theirs.last_ns)
-            mine.guessed += theirs.guessed
-            mine.second_ns = max(mine.second_ns, theirs.second_ns)
-            mine.longest(theirs.longest_from_ns, theirs.longest_ns)
-            mine.pauser = theirs.pauser if mine.pauser < 0 else mine.pauser
-        for pair, edge in other.edges.items():
-            kept = self.edges.setdefault(pair, EdgeTally())
-            kept.ppm += edge.ppm
-            kept.passed_ppm += edge.passed_ppm
-            kept.ingress = edge.ingress if kept.ingress < 0 else kept.ingress
-        for key, amount in other.flow_bytes.items():
-            self.flow_bytes[key] = bounded_sum((self.flow_bytes.get(key, 0), amount))
-        for pair, ns in other.blamed_ns.items():
-            self.blamed_ns[pair] = bounded_sum((self.blamed_ns.get(pair, 0), ns))
-        for stop, end_ns in other.stops.items():
-            self.stops[stop] = max(self.stops.get(stop, 0), end_ns)
-        self.stops_not_followed += other.stops_not_followed
-        self.former_ids += other.former_ids
-
-
-def sums(keys: Ints, *columns: Ints) -> tuple[Ints, ...]:
-    """Rows of `keys` (n, k) without repeats, in order, and for each column the sum over the rows of a key."""
-    if not len(keys):
-        return (keys, *columns)
-    order = np.lexsort(keys.T[::-1])
-    keys = keys[order]
-    starts = np.flatnonzero(np.concatenate(([True], (keys[1:] != keys[:-1]).any(axis=1))))
-    return (keys[starts], *(np.add.reduceat(_roomy(column)[order], starts) for column in columns))
-
-
-def _roomy(column: Ints) -> npt.NDArray[Any]:
-    """The column in Python's own integers if its sum could overflow."""
-    return column.astype(object) if int(column.max(initial=0)) > INT64_MAX // len(column) else column
+# What becomes of the measures of each table, whose keys are (slot, queue, 0), (slot, told queue, egress), (slot, root
+# and where, flow), (slot, told queue, root) and (slot, told queue, begin).
+_QUEUES = (SUM, SUM, LEAST, MOST, SUM, FIRST_KNOWN, LONGEST, OF_LONGEST, OF_LONGEST)
+_EDGES = (SUM, SUM, FIRST_KNOWN)
+_FLOW_BYTES, _BLAMED, _STOPS = (SUM,), (SUM,), (MOST,)
+_TABLES = ("_queues", "_edges", "_flow_bytes", "_blamed", "_stops")
 
 
 class Ledgers:
     """The ledgers of all slots in use."""
 
     def __init__(self) -> None:
-        self.by_slot: dict[int, Ledger] = {}
+        self._queues, self._edges, self._stops = Tallies(_QUEUES), Tallies(_EDGES), Tallies(_STOPS)
+        self._flow_bytes, self._blamed = Tallies(_FLOW_BYTES), Tallies(_BLAMED)
+        self._former_ids: dict[int, list[str]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the tables take."""
+        return sum(table.nbytes for table in self._tables())
+
+    def _tables(self) -> list[Tallies]:
+        return [getattr(self, name) for name in _TABLES]
 
     def copy(self) -> Ledgers:
         """A copy that further bookings change alone."""
         twin = Ledgers()
-        twin.by_slot = {slot: ledger.copy() for slot, ledger in self.by_slot.items()}
+        for name in _TABLES:
+            setattr(twin, name, getattr(self, name).copy())
+        twin._former_ids = {slot: list(ids) for slot, ids in self._former_ids.items()}
         return twin
 
     def state(self) -> list[Any]:
-        """Plain lists for a snapshot."""
-        return [
-            [slot,
-             [[queue, *dataclasses.astuple(tally)] for queue, tally in ledger.queues.items()],
-             [[*pair, *dataclasses.astuple(edge)] for pair, edge in ledger.edges.items()],
-             [[*key, amount] for key, amount in ledger.flow_bytes.items()],
-             [[*pair, ns] for pair, ns in ledger.blamed_ns.items()], _stops_array(ledger.stops),
-             ledger.stops_not_followed, ledger.former_ids]
-            for slot, ledger in self.by_slot.items()
-        ]  # fmt: skip
+        """Plain lists and arrays for a snapshot."""
+        return [[table.state() for table in self._tables()], [[slot, ids] for slot, ids in self._former_ids.items()]]
 
     def load(self, state: list[Any]) -> None:
         """Continues from `state()`."""
-        self.by_slot = {
-            slot: Ledger(
-                {queue: QueueTally(*tally) for queue, *tally in queues},
-                {(told, egress): EdgeTally(*tally) for told, egress, *tally in edges},
-                {(root, flow, at_source): amount for root, flow, at_source, amount in flows},
-                {(queue, root): ns for queue, root, ns in blamed},
-                {(queue, begin): end for queue, begin, end in stops.reshape(-1, 3).tolist()},
-                not_followed,
-                former_ids,
-            )
-            for slot, queues, edges, flows, blamed, stops, not_followed, former_ids in state
-        }
+        tables, former_ids = state
+        for table, rows in zip(self._tables(), tables, strict=True):
+            table.load(rows)
+        self._former_ids = dict(former_ids)
 
-    def open(self, slot: int) -> Ledger:
-        """The ledger of a slot, made if new."""
-        ledger = self.by_slot.get(slot)
-        if ledger is None:
-            ledger = self.by_slot[slot] = Ledger()
-        return ledger
+    def of(self, slot: int) -> Ledger:
+        """The ledger of a slot as it stands."""
+        return Ledger(
+            queues={queue: QueueTally(*tally) for queue, _, *tally in self._queues.of(slot).tolist()},
+            edges={(told, egress): EdgeTally(*tally) for told, egress, *tally in self._edges.of(slot).tolist()},
+            flow_bytes={
+                (place >> 1, flow & _FLOW_BITS, place & 1): amount
+                for place, flow, amount in self._flow_bytes.of(slot).tolist()
+            },
+            blamed_ns={(told, root): ns for told, root, ns in self._blamed.of(slot).tolist()},
+            stops={(told, begin): end for told, begin, end in self._stops.of(slot).tolist()},
+            stops_not_followed=self._stops.left_out(slot),
+            former_ids=list(self._former_ids.get(slot, ())),
+        )
 
-    def join(self, lives: int, ends: int, ended_id: str) -> None:
-        """Moves all of one slot to another."""
-        ledger = self.open(lives)
-        ledger.former_ids.append(ended_id)
-        ended = self.by_slot.pop(ends, None)
-        if ended is not None:
-            ledger.absorb(ended)
+    def drop(self, slots: Sequence[int]) -> None:
+        """Forgets cascades that are over."""
+        ended = np.array(slots, np.int64)
+        for table in self._tables():
+            table.drop(ended)
+        for slot in slots:
+            self._former_ids.pop(slot, None)
+
+    def join(self, joins: Ints, ended_ids: Sequence[str]) -> None:
+        """Moves all of one slot to another, for each row (slot that lives, slot that ends), in order."""
+        if not len(joins):
+            return
+        for table in self._tables():
+            table.join(joins)
+        for (lives, ends), ended_id in zip(joins.tolist(), ended_ids, strict=True):
+            ids = self._former_ids.setdefault(lives, [])
+            ids += [ended_id, *self._former_ids.pop(ends, ())]
 
     def book(self, edges: Ints, closes: Ints, blames: Ints) -> None:
         """Books what a run of the kernel told (columns L_* of analytics.layout; slots already those that live)."""
-        keys = edges[:, [0, 1, 2, 5]]
-        tallies, of_slot = {}, -1
-        for slot, queue, egress, ingress, ppm, passed in _rows(sums(keys, edges[:, 3], edges[:, 3] * edges[:, 4])):
-            if slot != of_slot:
-                tallies, of_slot = self.open(slot).edges, slot
-            edge = tallies.get((queue, egress))
-            if edge is None:
-                tallies[queue, egress] = EdgeTally(ppm, passed, ingress)
-            else:
-                edge.ppm += ppm
-                edge.passed_ppm += passed
-        blamed_ns, of_slot = {}, -1
-        for slot, queue, root, pause_ns in _rows(sums(blames[:, :3], blames[:, 3])):
-            if slot != of_slot:
-                blamed_ns, of_slot = self.open(slot).blamed_ns, slot
-            blamed_ns[queue, root] = min(blamed_ns.get((queue, root), 0) + pause_ns, INT64_MAX)
-        for slot, queue, start_ns, pause_ns, marks, pauser in closes.tolist():
-            ledger = self.open(slot)
-            if len(ledger.stops) < MAX_STOPS:
-                end_ns = bounded_sum((start_ns, pause_ns))
-                ledger.stops[queue, start_ns] = max(ledger.stops.get((queue, start_ns), 0), end_ns)
-            else:
-                ledger.stops_not_followed += 1
-            tally = ledger.queues.setdefault(queue, QueueTally())
-            tally.pauses += 1
-            tally.pause_ns = bounded_sum((tally.pause_ns, pause_ns))
-            tally.first_ns = min(tally.first_ns, start_ns)
-            tally.last_ns = max(tally.last_ns, start_ns + pause_ns)
-            tally.guessed += marks & MARK_GUESSED
-            tally.pauser = pauser if tally.pauser < 0 else tally.pauser
-            tally.longest(start_ns, pause_ns)
+        self._edges.add(edges)
+        self._blamed.add(blames)
+        if not len(closes):
+            return
+        slot, queue, start_ns, pause_ns, marks, pauser = closes.T
+        end_ns = start_ns + np.minimum(pause_ns, INT64_MAX - np.maximum(start_ns, 0))
+        nothing = np.zeros_like(slot)
+        self._queues.add(
+            np.stack(
+                (slot, queue, nothing, np.ones_like(slot), pause_ns, start_ns, end_ns, marks & MARK_GUESSED, pauser,
+                 start_ns, pause_ns, nothing),
+                axis=1,
+            )
+        )  # fmt: skip
+        self._stops.add(np.stack((slot, queue, start_ns, end_ns), axis=1), MAX_STOPS)
 
-    def book_flows(self, flows: Ints, flow_ids: npt.NDArray[Any], amounts: Ints) -> None:
+    def book_flows(self, flows: Ints, flow_ids: npt.NDArray[np.uint64], amounts: Ints) -> None:
         """Books bytes of flows through active roots; `flow_ids` and `amounts` are indexed by the row ids in `flows`."""
-        for slot, root, row, at_source in flows.tolist():
-            key = (root, int(flow_ids[row]), at_source)
-            ledger = self.open(slot)
-            ledger.flow_bytes[key] = bounded_sum((ledger.flow_bytes.get(key, 0), int(amounts[row])))
+        slot, root, row, at_source = flows.T
+        self._flow_bytes.add(np.stack((slot, root * 2 + at_source, flow_ids[row].view(np.int64), amounts[row]), axis=1))
 
 
-def _stops_array(stops: dict[tuple[int, int], int]) -> Ints:
-    return np.array([(queue, begin, end) for (queue, begin), end in stops.items()], np.int64).ravel()
-
-
-def _rows(summed: tuple[Ints, ...]) -> Iterable[Any]:
-    keys, *columns = summed
-    return zip(*keys.T.tolist(), *(column.tolist() for column in columns), strict=True)
+_FLOW_BITS = (1 << 64) - 1
+"""A flow's id is kept in an int64 with the same bits."""

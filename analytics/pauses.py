@@ -19,6 +19,7 @@ SLOTS_PER_PORT = 9 * 3
 
 CLOSED = -1
 _XOFF, _XON, _OPEN, _INTERVAL = kinds.PFC_XOFF, kinds.PFC_XON, kinds.PAUSE_OPEN, kinds.PAUSE_INTERVAL
+UNKNOWN = kinds.UNKNOWN
 NEVER, UNLESS_ZERO, ALWAYS = range(3)
 """When a row that is no pause frame goes on as it is."""
 
@@ -44,15 +45,17 @@ def episodes_of(
     forwarded: npt.NDArray[np.uint8],
     open_ns: Ints,
     order: Ints,
+    logged: Ints,
     out: Words,
 ) -> tuple[int, int, int]:
-    """Walks rows in order and updates `open_ns` and `order` (one entry a slot) in place, or does nothing.
+    """Walks rows in order and updates `open_ns`, `order` and `logged` (one entry a slot) in place, or does nothing.
 
     It does nothing and returns -1 first if the rows are not `in_order` from first_ns to last_ns.
     `port_index` is the state's index of each port that a row names, which the rows of `out` bear; `forwarded` says of
-    each kind when its rows go on. `out` has room for all rows. A second XOFF refreshes the open pause (IEEE 802.1Qbb:
-    a pause frame restarts the timer) and makes no row. Returns the number of rows in `out`, of refreshes and of XONs
-    without a pause.
+    each kind when its rows go on. `out` has room for all rows. A second XOFF frame refreshes the open pause (IEEE 802.1Qbb:
+    a pause frame restarts the timer) and makes no row. Where XOFFs tell no quanta, a log of what changed tells them: there
+    a second one says that an XON is missing, and opens another pause, and an XON without a pause that an XOFF is: it makes
+    an interval of unknown length. Returns the number of rows in `out`, of refreshes and of XONs without a pause.
     """
     count = refreshes = unmatched = 0
     if not in_order(rows, first_ns, last_ns, port_index):
@@ -62,21 +65,24 @@ def episodes_of(
         kind = small >> KIND_BIT & 0xFF
         named = small >> PORT_BIT & 0xFFFF
         port = port_index[named]
-        made = span_ns = number = 0
+        made = span_ns = paused_ns = number = 0
         if kind in (_XOFF, _XON):
             slot = (port * 9 + min(small >> PRIORITY_BIT & 0xFF, 8)) * 3 + (small >> SIDE_BIT & 0xFF)
-            if kind == _XOFF and open_ns[slot] == CLOSED:
+            if kind == _XOFF and (open_ns[slot] < 0 or rows[i, VALUE] == UNKNOWN):
                 open_ns[slot] = rows[i, TIME]
+                logged[slot] = rows[i, VALUE] == UNKNOWN
                 order[slot] += 1
                 made = _OPEN
             elif kind == _XOFF:
                 refreshes += 1
-            elif open_ns[slot] == CLOSED:
-                unmatched += 1
-            else:
+            elif open_ns[slot] >= 0:
                 made = _INTERVAL
-                span_ns = rows[i, TIME] - open_ns[slot]
+                paused_ns = span_ns = rows[i, TIME] - open_ns[slot]
                 open_ns[slot] = CLOSED
+            else:
+                unmatched += 1
+                if logged[slot]:
+                    made, paused_ns = _INTERVAL, UNKNOWN
             number = order[slot]
         elif forwarded[kind] == ALWAYS or (forwarded[kind] == UNLESS_ZERO and rows[i, VALUE] != 0):
             made = kind
@@ -85,7 +91,7 @@ def episodes_of(
         for word in range(WORDS):
             out[count, word] = rows[i, word]
         if made != kind:
-            out[count, SPAN] = out[count, VALUE] = span_ns
+            out[count, SPAN], out[count, VALUE] = span_ns, paused_ns
             out[count, EXTRA] = number
         out[count, SMALL] = small + ((port - named) << PORT_BIT) + ((made - kind) << KIND_BIT)
         count += 1

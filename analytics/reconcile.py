@@ -143,7 +143,9 @@ def reconcile(
                         break
                     counts[N_LOST_XONS] += 1
                     likely_ns = min(end_ns - opened_ns, _median(queue, state, scratch))
-                    _close(queue, end_ns, likely_ns, MARK_GUESSED, windows, windows_from, windows_to, state, rows, counts)
+                    _close(
+                        queue, end_ns, likely_ns, MARK_GUESSED, windows, windows_from, windows_to, state, rows, counts
+                    )
                     continue
                 if time_ns >= until_ns:
                     break

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from numba import njit
 
 from analytics.layout import Ints, Links
+from analytics.port_sets import WORD_BITS, packed, words_of
 from stream.facts import Device, Link
 from stream.identity import Resolver
 from stream.inventory import Inventory
@@ -31,7 +32,9 @@ class Topology:
     port_device, port_peer (-1 = no link), port_speed_mbps, port_delay_ns, port_group: int64 (P,);
     is_host: bool (N,); tier: int64 (N,), hops to the nearest host (hosts 0, -1 = no host can be reached);
     fan_start (N+1,), fan_ports: ports of each device that have a link; port_local (P,): place in that list;
-    feasible_start (N,), feasible (sum of fan-out squared): may bytes that came in by i leave by j;
+    feasible_start (N,), feasible (sum of fan-out squared): may bytes that came in by i leave by j; for switches the
+    same as sets of analytics.port_sets: reach, of port i from reach_start + i * words on; word_start (N+1,): words of a
+    set of each device, counted up; port_word (P,): the word that holds the port's bit, counted likewise (-1 = none);
     group_start (P+1,), group_ports: ports of each sibling group; device_group (N,): group of the ports that face a
     host (-1 = none); port_rank (P,): place of the port in the order of names; unresolved: bool (P,): no fact knows the
     name, or several things claim it.
@@ -53,6 +56,10 @@ class Topology:
     fan_ports: Ints
     feasible_start: Ints
     feasible: npt.NDArray[np.bool_]
+    word_start: Ints
+    port_word: Ints
+    reach_start: Ints
+    reach: Ints
     group_start: Ints
     group_ports: Ints
     device_group: Ints
@@ -157,6 +164,7 @@ class Topology:
             np.ascontiguousarray(distance.T), self.fan_start, self.fan_ports, self.port_peer, self.port_device,
             self.feasible_start,
         )  # fmt: skip
+        self._set_reach()
         self._sibling_groups(device_count)
 
     def extend(self) -> None:
@@ -175,6 +183,9 @@ class Topology:
         self.unresolved = np.append(self.unresolved, self._unresolved(len(self.unresolved)))
         self.fan_start = np.append(self.fan_start, np.full(devices, self.fan_start[-1]))
         self.feasible_start = np.append(self.feasible_start, np.full(devices, self.feasible_start[-1]))
+        self.word_start = np.append(self.word_start, np.full(devices, self.word_start[-1]))
+        self.port_word = np.append(self.port_word, np.full(ports, -1))
+        self.reach_start = np.append(self.reach_start, np.full(devices, self.reach_start[-1]))
 
     def copy(self) -> Topology:
         """A copy to which facts can be added without a change to this one; arrays are never written to, so shared."""
@@ -194,8 +205,8 @@ class Topology:
         """The arrays that the kernel reads."""
         return Links(
             self.port_device, self.port_peer, self.port_group, self.port_local, self.port_rank, self.fan_start,
-            self.fan_ports, self.feasible_start, self.feasible, self.is_host, self.group_start, self.group_ports,
-            self.device_group,
+            self.fan_ports, self.word_start, self.port_word, self.reach_start, self.reach, self.is_host,
+            self.group_start, self.group_ports, self.device_group,
         )  # fmt: skip
 
     def queue_name(self, queue: int) -> tuple[str, str, int]:
@@ -247,6 +258,21 @@ class Topology:
         self.port_local = np.full(len(self.ports), -1, np.int64)
         self.port_local[linked] = np.arange(len(linked)) - self.fan_start[self.port_device[linked]]
         self.feasible_start = np.concatenate(([0], np.cumsum(counts * counts))).astype(np.int64)
+
+    def _set_reach(self) -> None:
+        counts = np.diff(self.fan_start)
+        words = np.where(self.is_host, 0, words_of(counts))
+        self.word_start = np.concatenate(([0], np.cumsum(words)))
+        self.reach_start = np.concatenate(([0], np.cumsum(words * counts)))
+        self.port_word = self.word_start[self.port_device] + self.port_local // WORD_BITS
+        self.port_word[(self.port_local < 0) | self.is_host[self.port_device]] = -1
+        self.reach = np.concatenate(
+            [np.zeros(0, np.int64)]
+            + [
+                packed(self.feasible[self.feasible_start[d] : self.feasible_start[d + 1]].reshape(counts[d], counts[d]))
+                for d in np.flatnonzero(words).tolist()
+            ]
+        )
 
     def _distances(self, device_count: int) -> npt.NDArray[np.int16]:
         """Hops from every host (rows) to every device, by breadth-first search; hosts do not forward."""

@@ -128,19 +128,12 @@ def kernel_s(load: Load) -> float:
     )
     rows = rows[np.lexsort((rows[:, layout.ROW_QUEUE], rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]))]
     capacity, widest = layout.LEDGER_PAUSES, int(np.diff(topology.fan_start).max())
-    edges, closes, blames, flows, joins = (
-        np.zeros((capacity * many, columns), np.int64)
-        for many, columns in (
-            (widest, layout.L_EDGE_COLUMNS), (2, layout.L_CLOSE_COLUMNS),
-            (2 * layout.MAX_ROOTS, layout.L_BLAME_COLUMNS), (2, layout.L_FLOW_COLUMNS),
-            (widest + layout.MAX_ROOTS, layout.L_JOIN_COLUMNS),
-        )
-    )  # fmt: skip
     slots = layout.new_state(len(load.intervals), layout.S_COLUMNS, c4=-1)
-    state = layout.State(engine.queues, engine.roots, engine.shares, engine.devices, engine.ports, slots)
-    work = layout.new_work(np.arange(len(slots)), capacity, widest, len(engine.queues))
-    links, left, counts = topology.links(), len(slots), np.zeros(layout.N_COUNTS, np.int64)
-    told = layout.Told(edges, closes, blames, flows, joins, counts)
+    state = layout.State(engine.queues, engine.roots, engine.shares, engine.devices, engine.ports, slots, engine.filled)
+    links, left = topology.links(), len(slots)
+    told = layout.new_told(layout.LEDGER_PAUSES, int(np.diff(topology.fan_start).max()))
+    work = layout.new_work(layout.LEDGER_PAUSES, int(np.diff(topology.fan_start).max()), len(engine.queues))
+    work, counts = work._replace(free=np.arange(len(slots))), told.counts
     begin = time.process_time()
     while counts[layout.N_ROWS] < len(rows):
         start = int(counts[layout.N_ROWS])
@@ -227,7 +220,7 @@ def main() -> int:
     kernel_s(Load(8, 100))  # the first run compiles
     figures: dict[int, tuple[float, float]] = {}
     twin_ns = 0.0
-    for ports in (32, 64, 128):
+    for ports in (8, 32, 64, 128):
         load, small = Load(ports, pauses), Load(ports, pauses // 20)
         kernels, twins, steps = [], [], []
         for _ in range(runs):

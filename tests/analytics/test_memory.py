@@ -1,0 +1,77 @@
+"""What the state of a fabric takes: so much for each queue, whether or not it was ever stopped, and for an open one."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections import Counter
+
+import numpy as np
+
+from analytics.announced import Announced
+from analytics.engine import Engine
+from analytics.layout import GAP_NS
+from stream import kinds
+from stream.batch import StreamKey
+from stream.record import empty_events
+from tests.analytics.engine_by_names import facts
+from tests.analytics.random_runs import leaf_spine
+
+QUEUE_BYTES = 300
+"""State (128), last blame (128) and a part of its port: docs/concepts.md."""
+OPEN_QUEUE_BYTES = 1_024
+"""On top of that: its edges with their keys, and a cascade's slot if it is the only one."""
+WINDOW_NS = 100_000
+
+
+def engine_of(leaves: int) -> Engine:
+    """An engine that knows a leaf-spine fabric."""
+    engine = Engine("lab", Counter())
+    for fact in facts(leaf_spine(leaves, 4, 12)):
+        engine.add_fact(fact)
+    engine.advance(0, GAP_NS, lambda _: None)
+    return engine
+
+
+def open_queues(engine: Engine, ports: list[int]) -> None:
+    """Stops all priorities of some ports; the pausers' queues all hold something."""
+    announced = Announced()
+    for device in engine.topology.devices:
+        announced.up(StreamKey("lab", "tap", "e1", "pfc", device), 0, 0)
+    all_ports = np.repeat(np.arange(len(engine.topology.ports)), 8)
+    depths, opens = empty_events(len(all_ports)), empty_events(8 * len(ports))
+    depths["kind"], depths["side"], depths["span_ns"] = kinds.QUEUE_DEPTH, kinds.SIDE_TX, WINDOW_NS
+    depths["time_ns"], depths["value"] = 10 * WINDOW_NS, 100_000
+    depths["priority"] = np.tile(np.arange(8), len(all_ports) // 8)
+    opens["kind"], opens["side"], opens["extra"] = kinds.PAUSE_OPEN, kinds.SIDE_RX, 1
+    opens["priority"], opens["time_ns"] = np.tile(np.arange(8), len(ports)), 10 * WINDOW_NS - 1
+    for events, of in ((depths, all_ports), (opens, np.repeat(ports, 8))):
+        engine.add_rows(events, np.array(of, np.int64), announced, WINDOW_NS)
+    engine.advance(11 * WINDOW_NS, GAP_NS, lambda _: None)
+
+
+def test_a_known_queue_takes_a_bounded_part_of_the_state() -> None:
+    def taken(engine: Engine) -> int:
+        return sum(part.nbytes for part in (engine.queues, engine.roots, engine.shares, engine.ports, engine.devices))
+
+    small, large = engine_of(4), engine_of(40)
+    grown = (taken(large) - taken(small)) / (len(large.queues) - len(small.queues))
+    assert 128 + 128 < grown < QUEUE_BYTES
+
+
+def test_an_open_queue_takes_a_bounded_part_more() -> None:
+    engine = engine_of(40)
+    hosts = [port for port, (device, _) in enumerate(engine.topology.ports) if engine.topology.is_host[device]]
+    open_queues(engine, hosts[:4])  # makes the room that any number takes
+    fresh = engine_of(40)
+    fresh._room = engine._room
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    open_queues(fresh, hosts)
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    opened = int((fresh.queues[:, 0] != 0).sum())
+    assert opened == 8 * len(hosts)
+    assert (after - before) / opened < OPEN_QUEUE_BYTES
