@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from simulation.judge import ALARMS, final_of
-from simulation.truth import DEADLOCK_CLASS, RootKey, Truth
-from stream.cascade import Cascade
+from simulation.truth import DEADLOCK_CLASS, MIN_ROOT_SHARE, RootKey, Truth
+from stream.cascade import Cascade, Root
 
 DECILES = 10
 _PPM = 1_000_000
@@ -41,24 +41,52 @@ def statements(truth: Truth, cascades: Iterable[Cascade], start_ns: int) -> tupl
 
     Right is a cascade whose largest root is the largest true one among those that it names and those that no other
     cascade of the run names: one of several roots kept apart is as right as all of them in one. If a fault was planted
-    at that root, its class must be named too. In a run with a deadlock, or one that comes near it, origins say nothing,
-    and a cascade is right if it says `pfc_deadlock` where there is one, and nowhere else. An alarm in a run without a
-    fault is wrong. A cascade outside the windows of a long run is not judged.
+    at that root, its class must be named too. An alarm in a run without a fault is wrong. In a run that comes near a
+    deadlock, right is what says no `pfc_deadlock`; where there is one, the cascade of most pause time must say so.
+
+    Not judged is what the truth does not tell: a cascade whose largest root has less than `MIN_ROOT_SHARE` of the run's
+    pause time by all cascades together, one outside the windows of a long run, and what else a deadlock has held up.
     """
     finals = [cascade for cascade in final_of(cascades) if cascade.roots]
+    if truth.has_deadlock:
+        finals = sorted(finals, key=lambda cascade: (-cascade.pause_ns, cascade.start_ns, cascade.id))[:1]
+    if truth.has_deadlock or truth.has_live_cycle:
+        return tuple(_stated(cascade, _says_deadlock(cascade) == truth.has_deadlock) for cascade in finals)
     named = [{truth.key(root.device, root.port) for root in cascade.roots} for cascade in finals]
+    shares = _shares(truth, finals)
     made = []
     for number, cascade in enumerate(finals):
         others = set().union(*(keys for other, keys in enumerate(named) if other != number)) - named[number]
-        right = _is_right(truth, cascade, others, start_ns)
+        largest = max(cascade.roots, key=lambda root: (root.share_ppm, root.device, root.port))
+        if shares[truth.key(largest.device, largest.port)] < MIN_ROOT_SHARE:
+            continue
+        right = _is_right(truth, cascade, largest, others, start_ns)
         if right is not None:
-            made.append(Statement(cascade.confidence_ppm, cascade.suspect_set, right))
+            made.append(_stated(cascade, right))
     return tuple(made)
 
 
-def _is_right(truth: Truth, cascade: Cascade, others: set[RootKey], start_ns: int) -> bool | None:
-    if truth.has_deadlock or truth.has_live_cycle:
-        return any(root.root_class == DEADLOCK_CLASS for root in cascade.roots) == truth.has_deadlock
+def _stated(cascade: Cascade, right: bool) -> Statement:
+    return Statement(cascade.confidence_ppm, cascade.suspect_set, right)
+
+
+def _says_deadlock(cascade: Cascade) -> bool:
+    return any(root.root_class == DEADLOCK_CLASS for root in cascade.roots)
+
+
+def _shares(truth: Truth, finals: Sequence[Cascade]) -> dict[RootKey, float]:
+    """Each root's part of all pause time, by what the cascades say; 1 where none says how long it paused."""
+    total_ns = sum(cascade.pause_ns for cascade in finals)
+    shares: dict[RootKey, float] = {}
+    for cascade in finals:
+        weight = cascade.pause_ns / total_ns if total_ns else 1.0
+        for root in cascade.roots:
+            key = truth.key(root.device, root.port)
+            shares[key] = shares.get(key, 0.0) + weight * root.share_ppm / _PPM
+    return shares
+
+
+def _is_right(truth: Truth, cascade: Cascade, largest: Root, others: set[RootKey], start_ns: int) -> bool | None:
     shares, planted = truth.roots, truth.planted
     if truth.windows:
         middle_ns = (cascade.start_ns + cascade.end_ns) // 2 - start_ns
@@ -68,7 +96,6 @@ def _is_right(truth: Truth, cascade: Cascade, others: set[RootKey], start_ns: in
         shares, planted = truth.shares(window.packet_level_roots), truth.planted_in(window)
     if not planted and cascade.severity in ALARMS:
         return False
-    largest = max(cascade.roots, key=lambda root: (root.share_ppm, root.device, root.port))
     key = truth.key(largest.device, largest.port)
     candidates = {root: share for root, share in shares.items() if root not in others}
     if candidates.get(key, 0.0) < max(candidates.values(), default=1.0):

@@ -59,7 +59,7 @@ def test_a_perfect_analysis_is_perfect_in_every_row_and_every_statement() -> Non
     for row in report.rows:
         assert row.summary.blame_distance_max == pytest.approx(0, abs=1e-9)
         assert (row.summary.top1, row.summary.class_accuracy, row.summary.abstained) == (1, 1, 0)
-    # The one planted deadlock of the traces, which this analysis never calls by its name.
+    # The one planted deadlock of the traces is what this analysis never calls by its name.
     assert [(row.deadlocks, row.summary.deadlock_missed) for row in report.rows] == [(1, 1), (2, 2), (2, 2), (1, 1)]
     (judged,) = [decile for decile in report.reliability if decile.statements]
     assert judged.from_ppm == 900_000

@@ -52,14 +52,23 @@ def test_another_root_order_or_class_is_wrong(roots: tuple[Root, ...]) -> None:
 
 
 def test_a_true_root_that_was_not_planted_needs_no_class() -> None:
-    other = replace(THIRD, root_class="whatever")
+    other = replace(THIRD, root_class="whatever", share_ppm=1_000_000)
     assert right(TWO_ROOTS, with_roots(FIRST), with_roots(SECOND), with_roots(other)) == [True, True, True]
 
 
 def test_a_deadlock_is_stated_by_its_name_alone() -> None:
-    named = with_roots(replace(NONE, root_class="pfc_deadlock"))
-    assert right(DEADLOCK, named, with_roots(NONE)) == [True, False]
+    named = with_roots(replace(NONE, root_class="pfc_deadlock"), pause_ns=200)
     assert right(LIVE_CYCLE, named, with_roots(NONE)) == [False, True]
+    assert right(DEADLOCK, with_roots(NONE, pause_ns=100), named) == [True]
+    assert right(DEADLOCK, with_roots(NONE, pause_ns=300), named) == [False]
+
+
+def test_a_root_too_small_for_the_truth_to_list_is_not_judged() -> None:
+    answer = replace(perfect_cascade(TWO_ROOTS), pause_ns=981)
+    assert right(TWO_ROOTS, answer, with_roots(replace(NONE, share_ppm=1_000_000), pause_ns=19)) == [True]
+    assert right(TWO_ROOTS, answer, with_roots(replace(NONE, share_ppm=1_000_000), pause_ns=21)) == [True, False]
+    twice = [with_roots(replace(NONE, share_ppm=1_000_000), pause_ns=15)] * 2
+    assert right(TWO_ROOTS, answer, *twice) == [True, False, False]
 
 
 def test_an_alarm_without_a_fault_is_wrong_whatever_its_root() -> None:
