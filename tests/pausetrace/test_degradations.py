@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from pausetrace.degrade_spec import parse_degradation
 from pausetrace.evaluate import evaluate
 from stream.batch import Batch
 from stream.cascade import Cascade
-from stream.errors import TraceError
+from stream.errors import PausetraceError, TraceError
 from stream.messages import Item
 from stream.roster import SourceUp
 from tests.pausetrace.test_evaluate import NS3, perfect, silent
@@ -111,6 +112,17 @@ def test_an_error_of_a_run_is_the_errors_own_with_any_number_of_workers(workers:
 def test_the_number_of_workers_changes_nothing() -> None:
     texts = ("loss_each=.3,skew=1ms", "missing=random")
     assert reported([INCAST, STORM], *texts, workers=2) == reported([INCAST, STORM], *texts)
+
+
+def die(items: Sequence[Item]) -> list[Cascade]:
+    """An analysis that takes its process along, as one that memory is too short for."""
+    assert items
+    os._exit(1)
+
+
+def test_a_worker_that_dies_is_told_and_not_waited_for() -> None:
+    with pytest.raises(PausetraceError, match="a worker ended before its work was done; see whether memory is short"):
+        evaluate_degraded([INCAST], frozenset(), [parse_degradation("loss=.1")], die, seeds=2, workers=2)
 
 
 def text_of(report: DegradationReport) -> str:

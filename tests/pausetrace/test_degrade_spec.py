@@ -1,5 +1,7 @@
 """What --degrade takes, and what it says of everything else."""
 
+from pathlib import Path
+
 import pytest
 
 from pausetrace.degrade_spec import parse_degradation
@@ -58,3 +60,14 @@ def test_what_it_does_not_take_is_an_error_that_says_what_to_write(text: str, sa
         parse_degradation(text)
     assert str(raised.value).startswith(f"--degrade {text}: ")
     assert said in str(raised.value)
+
+
+def test_the_page_explains_every_part() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
+    rows = page.partition("| part | what happens to the trace |\n|---|---|\n")[2].partition("\n\n")[0].splitlines()
+    shown = [row.split("`")[1] for row in rows]
+    taken = [parse_degradation(text.replace("=FILE", "=paths.csv")) for text in shown]
+    explained = {
+        name for how in taken for name in how.__struct_fields__ if getattr(how, name) != getattr(Degradation(""), name)
+    }
+    assert explained == set(Degradation.__struct_fields__)

@@ -317,7 +317,7 @@ def test_a_truth_that_is_no_json_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", OPTIONAL_FILES)
 def test_a_file_passed_over_is_as_good_as_one_that_is_not_there(tmp_path: Path, name: str) -> None:
-    for folder in RECORDED:
+    for folder in RECORDED[::4]:
         copy = tmp_path / folder.name
         shutil.copytree(folder, copy)
         (found,) = copy.glob(f"{name}.csv*")
