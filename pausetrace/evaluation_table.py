@@ -46,7 +46,7 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     summary.add_column(justify="right")
     summary.add_row(Text("traces"), Text(str(figures["cases"])))
     for name, words in _FIGURES:
-        summary.add_row(Text(words), Text(_number(figures[name])))
+        summary.add_row(Text(words), Text(figure_text(figures[name])))
     console.print(summary)
 
 
@@ -69,16 +69,17 @@ def _cells(score: CaseScore) -> Sequence[Text]:
     return (
         Text(printable(score.name)),
         Text(f"{score.verdicts} of {score.cascades}"),
-        Text(_number(sum(distances) / len(distances) if distances else None)),
-        Text(_number(sum(tops) / len(tops) if tops else None)),
+        Text(figure_text(sum(distances) / len(distances) if distances else None)),
+        Text(figure_text(sum(tops) / len(tops) if tops else None)),
         Text(f"{sum(window.named for window in windows)}/{planted}" if planted else "-"),
         Text(f"{sum(window.class_right for window in windows)}/{planted}" if planted else "-"),
-        Text(_number(score.edge_f1)),
+        Text(figure_text(score.edge_f1)),
         Text(", ".join(remarks), style="red"),
     )
 
 
-def _number(figure: float | None) -> str:
+def figure_text(figure: float | None) -> str:
+    """A ratio with three digits, a count as it is, a dash where nothing was measured."""
     if figure is None:
         return "-"
     return str(figure) if isinstance(figure, int) else f"{figure:.3f}"

@@ -82,13 +82,23 @@ def score_case(
     start_ns: int = 0,
     flows_known: bool = True,
 ) -> CaseScore:
-    """Judges the final cascades of the trace in `folder`; provisional revisions and merged ids are passed over.
+    """Judges the final cascades of the trace in `folder`: `score` by the truth that the folder tells."""
+    return score(read_truth(folder), cascades, start_ns=start_ns, flows_known=flows_known)
+
+
+def score(
+    truth: Truth,
+    cascades: Iterable[Cascade],
+    *,
+    start_ns: int = 0,
+    flows_known: bool = True,
+) -> CaseScore:
+    """Judges the final cascades of one trace; provisional revisions and merged ids are passed over.
 
     `start_ns` is the time at which the trace was made to begin. `flows_known` is False where the flows were withheld:
     what measures flows is then None.
     """
-    truth = read_truth(folder)
-    finals = [cascade for cascade in cascades if cascade.revision == FINAL and cascade.merged_into is None]
+    finals = final_of(cascades)
     verdicts = [c for c in finals if c.confidence_ppm >= MIN_VERDICT_PPM and not c.suspect_set]
     if truth.windows:
         spans = [(window.start_ns + start_ns, window.end_ns + start_ns) for window in truth.windows]
@@ -113,6 +123,11 @@ def score_case(
         flows=_flow_counts(truth, blames) if flows_known and truth.planted else None,
         windows=windows,
     )
+
+
+def final_of(cascades: Iterable[Cascade]) -> list[Cascade]:
+    """The cascades without provisional revisions and merged ids."""
+    return [cascade for cascade in cascades if cascade.revision == FINAL and cascade.merged_into is None]
 
 
 def _is_cyclic(truth: Truth) -> bool:

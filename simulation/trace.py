@@ -20,6 +20,9 @@ from stream.kinds import UNKNOWN
 WITHHOLDABLE = ("flows", "queues")
 """Evidence that `read_trace` can leave out: flows with their paths and bytes; depths, port bytes and ECN marks."""
 
+OPTIONAL_FILES = ("pfc", "port_counters", "flows", "paths", "flow_port_bytes", "host_pcie")
+"""Files that a trace need not have, by the names that they bear before .csv or .csv.gz."""
+
 DEFAULT_DELAY_NS = 1000
 DEFAULT_PERIOD_NS = 100_000
 """Width of a counter's bin where the file shows a single bin that starts at 0."""
@@ -36,21 +39,25 @@ class _EventCounts(msgspec.Struct, frozen=True):
     pfc_events_written: int = 0
 
 
-def read_trace(path: Path, without: AbstractSet[str] = frozenset()) -> Trace:
-    """The trace in a folder, less the evidence to withhold; raises TraceError with file, line and a next step."""
-    unknown = sorted(set(without) - set(WITHHOLDABLE))
-    if unknown:
-        raise ConfigError(f"cannot withhold {', '.join(unknown)}", f"choose from: {', '.join(WITHHOLDABLE)}")
+def read_trace(path: Path, without: AbstractSet[str] = frozenset(), absent: AbstractSet[str] = frozenset()) -> Trace:
+    """The trace in a folder, less the evidence to withhold; raises TraceError with file, line and a next step.
+
+    `absent` names files (`OPTIONAL_FILES`) that are passed over as if the folder did not have them.
+    """
+    _refuse_unknown("withhold", without, WITHHOLDABLE)
+    _refuse_unknown("leave out", absent, OPTIONAL_FILES)
     if not path.is_dir():
         raise TraceError(f"{path} is not a folder", "give the folder that holds devices.csv")
     devices, roles = _read_devices(path)
     device_index = {name: i for i, name in enumerate(devices)}
     ports, links = _read_links(path, device_index)
     notes: list[str] = []
-    flows = None if "flows" in without else read_flows(path, device_index, ports)
-    counter_table = _optional(path, "port_counters", ("bin_start_ns", "device", "port"))
+    flows = None
+    if "flows" not in without and "flows" not in absent:
+        flows = read_flows(path, device_index, ports, paths_known="paths" not in absent)
+    counter_table = _optional(path, "port_counters", ("bin_start_ns", "device", "port"), absent)
     bytes_table = None if flows is None else _optional(
-        path, "flow_port_bytes", ("bin_start_ns", "device", "port", "flow", "tx_bytes")
+        path, "flow_port_bytes", ("bin_start_ns", "device", "port", "flow", "tx_bytes"), absent
     )  # fmt: skip
     period_ns = _period_ns([table for table in (counter_table, bytes_table) if table is not None])
     return Trace(
@@ -60,13 +67,18 @@ def read_trace(path: Path, without: AbstractSet[str] = frozenset()) -> Trace:
         ports=ports,
         links=links,
         period_ns=period_ns,
-        pauses=_read_pauses(path, ports, notes),
+        pauses=_read_pauses(path, ports, notes, absent),
         counters=None if counter_table is None else _counters(counter_table, ports, period_ns, "queues" not in without),
         flows=flows,
         flow_bytes=None if bytes_table is None or flows is None else _flow_bytes(bytes_table, ports, flows, period_ns),
-        pcie=_read_pcie(path, device_index, ports),
+        pcie=_read_pcie(path, device_index, ports, absent),
         notes=tuple(notes),
     )
+
+
+def _refuse_unknown(what: str, names: AbstractSet[str], known: tuple[str, ...]) -> None:
+    if unknown := sorted(set(names) - set(known)):
+        raise ConfigError(f"cannot {what} {', '.join(unknown)}", f"choose from: {', '.join(known)}")
 
 
 def _required(folder: Path, name: str, columns: tuple[str, ...]) -> TraceTable:
@@ -76,8 +88,8 @@ def _required(folder: Path, name: str, columns: tuple[str, ...]) -> TraceTable:
     return read_table(path, columns)
 
 
-def _optional(folder: Path, name: str, columns: tuple[str, ...]) -> TraceTable | None:
-    path = find_table(folder, name)
+def _optional(folder: Path, name: str, columns: tuple[str, ...], absent: AbstractSet[str]) -> TraceTable | None:
+    path = None if name in absent else find_table(folder, name)
     return None if path is None else read_table(path, columns)
 
 
@@ -151,8 +163,8 @@ def _priorities(table: TraceTable) -> Ints:
     return np.full(table.count, DEFAULT_PRIORITY, np.int64)
 
 
-def _read_pauses(folder: Path, ports: Ports, notes: list[str]) -> PauseEvents | None:
-    path = find_table(folder, "pfc")
+def _read_pauses(folder: Path, ports: Ports, notes: list[str], absent: AbstractSet[str]) -> PauseEvents | None:
+    path = None if "pfc" in absent else find_table(folder, "pfc")
     if path is None:
         notes.append("no pfc.csv: no exact pause events, so no cascade can be made")
         return None
@@ -245,8 +257,8 @@ def _flow_bytes(table: TraceTable, ports: Ports, flows: Flows, period_ns: int) -
     )
 
 
-def _read_pcie(folder: Path, device_index: dict[str, int], ports: Ports) -> HostPcie | None:
-    table = _optional(folder, "host_pcie", ("host", "link_max_mbps", "link_now_mbps"))
+def _read_pcie(folder: Path, device_index: dict[str, int], ports: Ports, absent: AbstractSet[str]) -> HostPcie | None:
+    table = _optional(folder, "host_pcie", ("host", "link_max_mbps", "link_now_mbps"), absent)
     if table is None:
         return None
     hosts = table.indices("host", device_index, "no such device in devices.csv")

@@ -20,8 +20,8 @@ DEFAULT_PRIORITY = 3
 """The lossless priority of traces that name none."""
 
 
-def read_flows(folder: Path, device_index: dict[str, int], ports: Ports) -> Flows | None:
-    """The flows with their paths, None if the folder has no flows.csv."""
+def read_flows(folder: Path, device_index: dict[str, int], ports: Ports, *, paths_known: bool = True) -> Flows | None:
+    """The flows, with their paths unless paths.csv is to be passed over; None if the folder has no flows.csv."""
     path = find_table(folder, "flows")
     if path is None:
         return None
@@ -41,7 +41,7 @@ def read_flows(folder: Path, device_index: dict[str, int], ports: Ports) -> Flow
         priority=_column(table, "prio", DEFAULT_PRIORITY, high=7),
         size_bytes=_column(table, "size_bytes", UNKNOWN_SIZE_BYTES, high=1 << 62),
         start_ns=_column(table, "start_ns", 0, high=MAX_TIME_NS),
-        paths=_read_paths(folder, index, device_index, ports),
+        paths=_read_paths(folder, index, device_index, ports) if paths_known else ((),) * len(names),
     )
     _check_distinct(table, flows)
     return flows

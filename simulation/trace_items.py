@@ -28,7 +28,7 @@ def trace_items(streams: TraceStreams, rows_per_value: int = MAX_EVENTS, order: 
     values = [value for rows in streams.rows for value in _values(streams, rows, rows_per_value)]
     # The sort is stable: values of one stream with equal marks keep their order.
     values.sort(key=lambda value: value.mark_ns)
-    return [streams.up, *streams.facts, streams.facts_down, *values, streams.down]
+    return [streams.up, *streams.facts, streams.facts_down, *values, *streams.downs_before, streams.down]
 
 
 def _values(streams: TraceStreams, rows: StreamRows, rows_per_value: int) -> list[Batch]:
@@ -45,7 +45,7 @@ def _sequences(streams: TraceStreams, rows_per_value: int) -> list[deque[Item]]:
     facts: dict[str, deque[Item]] = {}
     for fact in streams.facts:
         facts.setdefault(TOPIC_OF_FACT[type(fact)], deque()).append(fact)
-    ends: deque[Item] = deque([streams.facts_down, streams.down])
+    ends: deque[Item] = deque([streams.facts_down, *streams.downs_before, streams.down])
     data: Iterable[deque[Item]] = (deque(_values(streams, rows, rows_per_value)) for rows in streams.rows)
     return [sequence for sequence in (ends, *facts.values(), *data) if sequence]
 

@@ -36,7 +36,10 @@ class StreamRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceStreams:
-    """A trace as one source publishes it. `down` ends the streams of `rows`; `facts_down` ends those of `facts`."""
+    """A trace as one source publishes it. `down` ends the streams of `rows`; `facts_down` ends those of `facts`.
+
+    Where clocks differ, streams end one device after the other: `downs_before` ends those that `down` does not.
+    """
 
     up: SourceUp
     facts: tuple[Fact, ...]
@@ -45,6 +48,7 @@ class TraceStreams:
     down: SourceDown
     from_ns: int
     end_ns: int
+    downs_before: tuple[SourceDown, ...] = ()
 
     def key(self, rows: StreamRows) -> StreamKey:
         """Identity of a stream of this source."""

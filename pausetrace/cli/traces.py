@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pausetrace.analysis import Analysis
     from pausetrace.cli.options import Verbs
 
+DEFAULT_SEEDS = 20
 WITHOUT_HELP = "evidence to withhold: flows, queues or both (flows,queues)"
 
 
@@ -48,6 +49,17 @@ def register(verbs: Verbs) -> None:
     evaluate.add_argument("paths", metavar="DIR", nargs="+", help="a trace folder with truth.json, or a folder of such")
     add_output_option(evaluate, "table", "json")
     evaluate.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
+    evaluate.add_argument(
+        "--degrade", metavar="HOW", action="append", default=[],
+        help="spoil the traces and say what it costs: skew=1ms,loss=.1,missing=root,drop=FILE...; may be given again",
+    )  # fmt: skip
+    evaluate.add_argument(
+        "--seeds", metavar="N", type=int, help=f"with --degrade: runs of what is random (default: {DEFAULT_SEEDS})"
+    )
+    evaluate.add_argument("--workers", metavar="N", type=int, help="with --degrade: so many processes (default: 1)")
+    evaluate.add_argument(
+        "--reliability", action="store_true", help="with --degrade: say how often each confidence is right"
+    )
     group = add_group(verbs, "import", "publish what a trace or a topology file holds")
     csv = add_verb(
         group, "csv", "publish a trace folder to Kafka", run_import_csv,
@@ -125,23 +137,72 @@ def run_evaluate(args: argparse.Namespace) -> int:
     """Scores the analysis."""
     from pathlib import Path
 
+    from stream.errors import ConfigError
+
+    if args.degrade:
+        return _run_degraded(args)
+    if args.seeds is not None or args.workers is not None or args.reliability:
+        raise ConfigError("--seeds, --workers and --reliability are for spoilt traces", "say how: --degrade loss=.1")
     from analytics.offline import final_cascades
     from pausetrace.evaluate import evaluate
-
-    def progress(name: str) -> None:
-        print(f"evaluate: {name}", file=sys.stderr)
-
-    report = evaluate([Path(path) for path in args.paths], _without(args.without), final_cascades, progress=progress)
-    if args.output == "json":
-        import msgspec
-
-        sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
-        return 0
     from pausetrace.evaluation_table import print_evaluation
     from pausetrace.terminal import make_console
 
-    print_evaluation(report, make_console(sys.stdout))
+    paths = [Path(path) for path in args.paths]
+    report = evaluate(paths, _without(args.without), final_cascades, progress=_tell_progress)
+    if args.output == "json":
+        _write_json(report)
+    else:
+        print_evaluation(report, make_console(sys.stdout))
     return 0
+
+
+def _run_degraded(args: argparse.Namespace) -> int:
+    """Scores the analysis of spoilt traces."""
+    from pathlib import Path
+
+    from analytics.offline import final_cascades
+    from pausetrace.degradation_table import print_degradations, print_reliability
+    from pausetrace.degradations import evaluate_degraded
+    from pausetrace.degrade_spec import parse_degradation
+    from pausetrace.terminal import make_console
+
+    report = evaluate_degraded(
+        [Path(path) for path in args.paths],
+        _without(args.without),
+        [parse_degradation(text) for text in args.degrade],
+        final_cascades,
+        seeds=_at_least_one("--seeds", args.seeds, DEFAULT_SEEDS),
+        workers=_at_least_one("--workers", args.workers, 1),
+        progress=_tell_progress,
+    )
+    if args.output == "json":
+        _write_json(report)
+        return 0
+    console = make_console(sys.stdout)
+    print_degradations(report, console)
+    if args.reliability:
+        console.print()
+        print_reliability(report.reliability, console)
+    return 0
+
+
+def _at_least_one(option: str, number: int | None, default: int) -> int:
+    from stream.errors import ConfigError
+
+    if number is not None and number < 1:
+        raise ConfigError(f"{option} {number} leaves nothing to do", "give 1 or more")
+    return default if number is None else number
+
+
+def _tell_progress(text: str) -> None:
+    print(f"evaluate: {text}", file=sys.stderr)
+
+
+def _write_json(report: object) -> None:
+    import msgspec
+
+    sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
 
 
 def run_import_csv(args: argparse.Namespace) -> int:

@@ -97,6 +97,10 @@ WRONG = {
     "a missing trace to show": (["demo", "--trace", "/nowhere/x"], 1, "/nowhere/x is not a folder"),
     "evidence that does not exist": (["analyze", TRACE, "--without", "flow"], 2, "choose from: flows, queues"),
     "withheld evidence without a name": (["analyze", TRACE, "--without", ""], 2, "give flows, queues or flows,queues"),
+    "a disturbance that does not exist": (["evaluate", TRACE, "--degrade", "noise=1"], 2, "'noise=1' is none of skew"),
+    "no run at all": (["evaluate", TRACE, "--degrade", "loss=.1", "--seeds", "0"], 2, "--seeds 0 leaves nothing to do"),
+    "no process at all": (["evaluate", TRACE, "--degrade", "loss=.1", "--workers", "0"], 2, "--workers 0 leaves"),
+    "seeds of nothing": (["evaluate", TRACE, "--seeds", "5"], 2, "are for spoilt traces; say how: --degrade loss=.1"),
     "an empty part among the evidence": (["evaluate", TRACE, "--without", "flows,"], 2, "names nothing in a place"),
     "a fabric with a slash": (
         ["import", "csv", "/nowhere/x", "--fabric", "a/b c"],

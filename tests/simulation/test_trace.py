@@ -1,12 +1,14 @@
 """What the reader takes from a folder, and what it says of a folder that is wrong."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simulation.trace import read_trace
+from simulation.trace import OPTIONAL_FILES, read_trace
+from simulation.trace_rows import trace_streams
 from stream.errors import ConfigError, TraceError
 from stream.facts import Hop
 from stream.kinds import UNKNOWN
@@ -311,3 +313,24 @@ def test_a_truth_that_is_no_json_says_so(tmp_path: Path) -> None:
     (folder / "truth.json").write_text("{")
     with pytest.raises(TraceError, match=r"truth\.json cannot be read"):
         read_trace(folder)
+
+
+@pytest.mark.parametrize("name", OPTIONAL_FILES)
+def test_a_file_passed_over_is_as_good_as_one_that_is_not_there(tmp_path: Path, name: str) -> None:
+    for folder in RECORDED[::4]:
+        copy = tmp_path / folder.name
+        shutil.copytree(folder, copy)
+        (found,) = copy.glob(f"{name}.csv*")
+        found.unlink()
+        passed, gone = read_trace(folder, absent={name}), read_trace(copy)
+        assert passed.notes == gone.notes
+        parts = [trace_streams(trace, "lab", "trace", "e1", 0) for trace in (passed, gone)]
+        assert [(rows.topic, rows.device, rows.events.tobytes()) for rows in parts[0].rows] == [
+            (rows.topic, rows.device, rows.events.tobytes()) for rows in parts[1].rows
+        ]
+        assert (parts[0].facts, parts[0].up, parts[0].down) == (parts[1].facts, parts[1].up, parts[1].down)
+
+
+def test_a_file_that_every_trace_needs_cannot_be_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot leave out links; choose from: pfc, port_counters"):
+        read_trace(write_trace(tmp_path), absent={"links"})
