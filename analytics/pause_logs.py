@@ -117,10 +117,10 @@ class PauseLogs:
         while True:
             # Rows are made up to LOOK_NS ahead, by the clocks that hold then.
             times = told_times(self._edges, self.clocks.table(len(topology.devices)))
-            ahead = times[(times >= (self._bucket + 1) * BUCKET_NS) & (times < until_ns + LOOK_NS + BUCKET_NS)]
+            ahead = times[times >= (self._bucket + 1) * BUCKET_NS]
             bucket = int(ahead.min(initial=layout.FOREVER)) // BUCKET_NS
             begin_ns = bucket * BUCKET_NS
-            if begin_ns - LOOK_NS >= until_ns:
+            if not len(ahead) or begin_ns - LOOK_NS >= until_ns:
                 break
             near = self._edges[(times >= begin_ns) & (times < begin_ns + 2 * BUCKET_NS)]
             clocks = self.clocks.copy()
