@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -11,8 +12,10 @@ import numpy as np
 from analytics import layout
 from analytics.announced import Announced
 from analytics.engine import Closed, Engine
+from analytics.layout import Ints
+from analytics.topology import PRIORITIES
 from stream import kinds
-from stream.batch import MARK_END, StreamKey
+from stream.batch import MARK_END
 from stream.facts import Device, FactStream, Flow, Link
 from stream.record import Events, empty_events
 from tests.analytics.random_runs import Run
@@ -60,26 +63,34 @@ def facts(fabric: Fabric) -> list[Device | Link]:
     return made
 
 
-def episode_rows(engine: Engine, run: Run) -> tuple[Events, np.ndarray]:
-    """The run's rows as the engine takes them, in no order of note, and the port of each."""
-    events = empty_events(len(run.rows) + len(run.windows) + len(run.flows))
+def kernel_rows(engine: Engine, told: Sequence[Told]) -> Ints:
+    """Pauses as the kernel takes them."""
+    rows = np.zeros((len(told), layout.ROW_COLUMNS), np.int64)
+    for row, pause in zip(rows, told, strict=True):
+        device, port, priority = pause.queue
+        row[layout.ROW_TIME] = row[layout.ROW_END] = pause.time_ns
+        row[layout.ROW_START] = pause.time_ns - pause.paused_ns
+        row[layout.ROW_TYPE] = layout.CLOSE if pause.ends else layout.OPEN
+        row[layout.ROW_QUEUE] = engine.topology.port(device, port) * PRIORITIES + priority
+        row[layout.ROW_AMOUNT], row[layout.ROW_ORDER] = pause.paused_ns, pause.order
+    return rows
+
+
+def window_events(engine: Engine, run: Run) -> tuple[Events, np.ndarray]:
+    """The run's windows as the engine takes them, in no order of note, and the port of each."""
+    events = empty_events(len(run.windows) + len(run.flows))
     ports = np.zeros(len(events), np.int64)
-    everything: list[Told | Window | FlowWindow] = [*run.rows, *run.windows, *run.flows]
+    everything: list[Window | FlowWindow] = [*run.windows, *run.flows]
     for event, thing in zip(range(len(events)), everything, strict=True):
         device, port, priority = thing.queue
         ports[event] = engine.topology.port(device, port)
         row = events[event : event + 1]
         row["priority"] = priority
-        if isinstance(thing, Told):
-            row["kind"] = kinds.PAUSE_INTERVAL if thing.ends else kinds.PAUSE_OPEN
-            row["side"], row["time_ns"], row["extra"] = kinds.SIDE_RX, thing.time_ns, thing.order
-            row["span_ns"] = row["value"] = thing.paused_ns
-        else:
-            row["side"], row["time_ns"] = kinds.SIDE_TX, thing.end_ns
-            row["span_ns"] = thing.end_ns - thing.start_ns
+        row["side"], row["time_ns"] = kinds.SIDE_TX, thing.end_ns
+        row["span_ns"] = thing.end_ns - thing.start_ns
         if isinstance(thing, Window):
             row["kind"], row["value"] = kinds.QUEUE_DEPTH, thing.peak_bytes
-        elif isinstance(thing, FlowWindow):
+        else:
             row["kind"], row["value"], row["flow"] = kinds.FLOW_BYTES, thing.sent_bytes, thing.flow
     return events, ports
 
@@ -95,7 +106,8 @@ def run_engine(run: Run, seed: int, steps: int) -> Outcomes:
         engine.add_fact(fact)
     for flow, device in run.destinations.items():
         engine.add_flow(Flow("lab", f"{flow:016x}", "somewhere", device, "", "", 17, 0, 0, 0, STREAM), 0)
-    events, ports = episode_rows(engine, run)
+    events, ports = window_events(engine, run)
+    pauses = kernel_rows(engine, random.sample(run.rows, len(run.rows)))
     order = np.array(random.sample(range(len(events)), len(events)), np.int64)
     events, ports = events[order], ports[order]
     outcomes = Outcomes(engine)
@@ -104,14 +116,15 @@ def run_engine(run: Run, seed: int, steps: int) -> Outcomes:
         outcomes.closed.append(outcome(engine, closed))
 
     announced = Announced()
-    for device in engine.topology.devices:
-        announced.up(StreamKey("lab", "collector", "e1", "pfc", device), 0, 0)
-    times = [int(time_ns) for time_ns in events["time_ns"]]
+    times = [*events["time_ns"].tolist(), *pauses[:, layout.ROW_TIME].tolist()]
     cuts = sorted(random.choices(times, k=steps - 1)) if times else []
     for cut_ns in [*cuts, MARK_END]:
         due = events["time_ns"] < cut_ns
         engine.add_rows(events[due], ports[due], announced, HORIZON_NS)
         events, ports = events[~due], ports[~due]
+        due = pauses[:, layout.ROW_TIME] < cut_ns
+        engine.add_pauses(pauses[due])
+        pauses = pauses[~due]
         engine.advance(cut_ns if cut_ns == MARK_END else cut_ns - HORIZON_NS, KEEP_NS, tell)
     ahead = engine.copy()
     outcomes.still_open = [outcome(ahead, cascade) for cascade in ahead.still_open(run.end_ns)]

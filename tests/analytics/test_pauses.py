@@ -13,7 +13,7 @@ from stream.record import EVENT, empty_events, words
 from tests.reference.pauses import Episode, Frame, pair
 
 LAST_NS = 1 << 62
-FRAMES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=60)
+FRAMES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans(), st.booleans()), max_size=60)
 
 
 class Pairing:
@@ -21,6 +21,7 @@ class Pairing:
 
     def __init__(self, queues: int) -> None:
         self.open_ns, self.order = np.full(queues, CLOSED), np.zeros(queues, np.int64)
+        self.logged = np.zeros(queues, np.int64)
         self.episodes: list[Episode] = []
         self.refreshes = self.unmatched = 0
 
@@ -30,31 +31,42 @@ class Pairing:
         pauses, others = events[::2], events[1::2]
         pauses["time_ns"] = [frame.time_ns for frame in frames]
         pauses["kind"] = [kinds.PFC_XOFF if frame.stops else kinds.PFC_XON for frame in frames]
+        pauses["value"] = [kinds.UNKNOWN if frame.logged else 100 for frame in frames]
         pauses["priority"] = [frame.queue for frame in frames]
         others["time_ns"] = pauses["time_ns"]
         others["kind"] = kinds.BY_NAME["CNP"].code
         out = words(events).copy()
         count, refreshes, unmatched = episodes_of(
-            words(events), 0, LAST_NS, np.zeros(1, np.int64), np.zeros(256, np.uint8), self.open_ns, self.order, out
+            words(events),
+            0,
+            LAST_NS,
+            np.zeros(1, np.int64),
+            np.zeros(256, np.uint8),
+            self.open_ns,
+            self.order,
+            self.logged,
+            out,
         )
         self.refreshes += refreshes
         self.unmatched += unmatched
         for row in out[:count].view(EVENT).ravel():
             ends = row["kind"] == kinds.PAUSE_INTERVAL
             assert ends or row["kind"] == kinds.PAUSE_OPEN
-            assert row["value"] == row["span_ns"]
+            known = row["value"] != kinds.UNKNOWN
+            assert row["value"] == row["span_ns"] or (not known and row["span_ns"] == 0)
+            span_ns = int(row["span_ns"]) if known else -1
             self.episodes.append(
-                Episode(int(row["time_ns"]), int(row["priority"]), bool(ends), int(row["span_ns"]), int(row["extra"]))
+                Episode(int(row["time_ns"]), int(row["priority"]), bool(ends), span_ns, int(row["extra"]))
             )
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(told=FRAMES, cut=st.integers(0, 60))
-def test_frames_become_what_the_twin_makes_of_them(told: list[tuple[int, int, bool]], cut: int) -> None:
+def test_frames_become_what_the_twin_makes_of_them(told: list[tuple[int, int, bool, bool]], cut: int) -> None:
     frames, now_ns = [], 0
-    for gap_ns, queue, stops in told:
+    for gap_ns, queue, stops, logged in told:
         now_ns += gap_ns
-        frames.append(Frame(now_ns, queue, stops))
+        frames.append(Frame(now_ns, queue, stops, logged))
     pairing = Pairing(SLOTS_PER_PORT)
     pairing.feed(frames[:cut])
     pairing.feed(frames[cut:])
@@ -72,7 +84,9 @@ def test_every_port_priority_and_side_is_paused_apart() -> None:
     events["kind"] = kinds.PFC_XOFF
     rows, open_ns, order = words(events), np.full(len(events), CLOSED), np.zeros(len(events), np.int64)
     none = np.zeros(256, np.uint8)
-    assert episodes_of(rows, 0, LAST_NS, np.arange(3), none, open_ns, order, rows.copy())[0] == len(events)
+    assert episodes_of(rows, 0, LAST_NS, np.arange(3), none, open_ns, order, order.copy(), rows.copy())[0] == len(
+        events
+    )
     assert order.tolist() == [1] * len(events)
 
 
@@ -85,7 +99,7 @@ def test_rows_go_on_by_what_is_said_of_their_kind() -> None:
     forwarded[[9, 10]] = UNLESS_ZERO, ALWAYS
     out = words(empty_events(6))
     none = np.zeros(0, np.int64)
-    count, *_ = episodes_of(words(events), 0, LAST_NS, np.array([4, 700]), forwarded, none, none, out)
+    count, *_ = episodes_of(words(events), 0, LAST_NS, np.array([4, 700]), forwarded, none, none, none, out)
     expected = events[[3, 4, 5]]
     expected["port"] = [700, 4, 700]
     assert out[:count].tobytes() == expected.tobytes()
@@ -109,6 +123,7 @@ def test_rows_out_of_order_change_nothing() -> None:
     events["time_ns"], events["kind"] = [6, 5], kinds.PFC_XOFF
     open_ns, order = np.full(SLOTS_PER_PORT, CLOSED), np.zeros(SLOTS_PER_PORT, np.int64)
     none = np.zeros(256, np.uint8)
-    assert episodes_of(words(events), 0, 9, np.zeros(1, np.int64), none, open_ns, order, words(events).copy())[0] == -1
+    port, out = np.zeros(1, np.int64), words(events).copy()
+    assert episodes_of(words(events), 0, 9, port, none, open_ns, order, order.copy(), out)[0] == -1
     assert (open_ns == CLOSED).all()
     assert not order.any()

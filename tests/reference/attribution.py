@@ -90,6 +90,15 @@ class Attribution:
                 cause = self._last(queue, now_ns)
                 if cause is not None and cause.start_ns == now_ns and cause not in self._in_work:
                     self._work_out(cause)
+        if not weights and not self._reports_depth(pauser[0], now_ns):
+            # Nobody tells of its queues: of those that may hold the bytes, the stopped ones surely hold some.
+            for device, port in self._feasible(pauser):
+                queue = (device, port, priority)
+                cause = self._last(queue, now_ns)
+                if cause is not None and _lately(cause, now_ns):
+                    weights[queue] = 1.0
+                    if cause.start_ns == now_ns and cause not in self._in_work:
+                        self._work_out(cause)
         total = sum(weights.values())
         if not total:
             return {("unknown", pauser[0]): 1.0}, []
@@ -102,9 +111,7 @@ class Attribution:
                 rest += share
                 continue
             cause = self._last(queue, now_ns)
-            if cause is None or not (
-                cause.stopped_at(now_ns) or (cause.end_ns is not None and cause.end_ns >= now_ns - MEMORY_NS)
-            ):
+            if cause is None or not _lately(cause, now_ns):
                 cause = None
                 blame["egress", *queue] += share
             elif cause in self._in_work:
@@ -116,6 +123,12 @@ class Attribution:
         if rest:
             blame[OTHER] += rest
         return blame, edges
+
+    def _reports_depth(self, device: str, now_ns: int) -> bool:
+        """Whether any of the device's queues has told of its depth so far."""
+        return any(
+            queue[0] == device and windows[0].start_ns <= now_ns for queue, windows in self._windows.items() if windows
+        )
 
     def _feasible(self, entry: Port) -> list[Port]:
         if entry not in self._exits:
@@ -145,6 +158,11 @@ class Attribution:
         if held:
             return before.peak_bytes if before.end_ns == windows[first - 1].start_ns else 0
         return before.peak_bytes if last.start_ns - before.end_ns < before.end_ns - before.start_ns else 0
+
+
+def _lately(interval: Interval, now_ns: int) -> bool:
+    """Whether it stops its queue at an instant, or did a moment ago."""
+    return interval.stopped_at(now_ns) or (interval.end_ns is not None and interval.end_ns >= now_ns - MEMORY_NS)
 
 
 def _largest(blame: dict[Root, float]) -> dict[Root, float]:

@@ -20,10 +20,12 @@ class Frame(NamedTuple):
     time_ns: int
     queue: Hashable
     stops: bool
+    logged: bool = False
+    """Whether it comes from a log of changes, which tells no quanta."""
 
 
 class Episode(NamedTuple):
-    """What a frame becomes: a pause that opens, or one that ends after span_ns; its order on the queue."""
+    """What a frame becomes: a pause that opens, or one that ends after span_ns (-1: unknown); its order on the queue."""
 
     time_ns: int
     queue: Hashable
@@ -41,16 +43,18 @@ class Paired(NamedTuple):
 
 
 def pair(frames: Iterable[Frame]) -> Paired:
-    """XOFF opens a pause or refreshes an open one, XON ends it."""
+    """XOFF opens a pause or refreshes an open one, XON ends it; a log refreshes nothing, and misses what does not fit."""
+    logged: dict[Hashable, bool] = {}
     open_since: dict[Hashable, int] = {}
     counts: defaultdict[Hashable, int] = defaultdict(int)
     episodes: list[Episode] = []
     refreshes = unmatched = 0
     for frame in frames:
         is_open = frame.queue in open_since
-        if frame.stops and is_open:
+        if frame.stops and is_open and not frame.logged:
             refreshes += 1
         elif frame.stops:
+            logged[frame.queue] = frame.logged
             open_since[frame.queue] = frame.time_ns
             counts[frame.queue] += 1
             episodes.append(Episode(frame.time_ns, frame.queue, False, 0, counts[frame.queue]))
@@ -59,6 +63,8 @@ def pair(frames: Iterable[Frame]) -> Paired:
             episodes.append(Episode(frame.time_ns, frame.queue, True, span_ns, counts[frame.queue]))
         else:
             unmatched += 1
+            if logged.get(frame.queue):
+                episodes.append(Episode(frame.time_ns, frame.queue, True, -1, counts[frame.queue]))
     return Paired(episodes, refreshes, unmatched)
 
 
