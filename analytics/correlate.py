@@ -14,7 +14,7 @@ from itertools import islice
 import msgspec
 
 from analytics import layout
-from analytics.engine import Closed, Engine, anything
+from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, input_stream
 from analytics.layout import FOREVER, NEVER, Ints
 from analytics.pause_logs import LAG_NS
@@ -348,7 +348,6 @@ class Correlate:
         numbers: Ints,
         until_ns: int,
         publish: Callable[[Closed], None],
-        wanted: Callable[[str], bool] = anything,
     ) -> None:
         """Feeds rows, all from before until_ns, to an engine, with the facts and windows that come to hold meanwhile.
 
@@ -370,7 +369,7 @@ class Correlate:
                 events, numbers = picked(events, ~due), numbers[~due]
             engine.add_rows(now, engine.places(fabric.asked, now_numbers), fabric.announced, horizon_ns)
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - LAG_NS
-            engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish, wanted)
+            engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
 
     def _provisional_revisions(self, fabric: Fabric) -> list[Item]:
         """Numbered revisions of cascades that are not final and have changed since their last revision."""
@@ -404,8 +403,9 @@ class Correlate:
             out.append(now)
 
         events, numbers = fabric.rows()
-        self._advance(fabric, ahead, events, numbers, MARK_END, publish, wanted)
-        for still_open in ahead.still_open(fabric.newest_ns, wanted):
+        ahead.wanted = wanted
+        self._advance(fabric, ahead, events, numbers, MARK_END, publish)
+        for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out
 

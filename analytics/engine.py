@@ -22,7 +22,7 @@ from analytics.flows import KnownFlows
 from analytics.groups import carry_groups
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
-from analytics.membership import living
+from analytics.membership import forget_slots, living
 from analytics.noted import Noted
 from analytics.order import in_order
 from analytics.pause_logs import PauseLogs
@@ -48,11 +48,6 @@ class Closed:
     end_ns: int
     ledger: Ledger
     still_open: bool
-
-
-def anything(_name: str) -> bool:
-    """Wants every cascade."""
-    return True
 
 
 class Engine:
@@ -87,6 +82,8 @@ class Engine:
         self.filled: Ints = np.zeros(0, np.int64)
         """All may be filled where nothing is known, so that it is no part of what a snapshot keeps."""
         self._room: tuple[tuple[int, ...], layout.Told, layout.Work] | None = None
+        self.wanted: Callable[[str], bool] | None = None
+        """If given, only cascades whose ids it takes are told of when they close or are still open."""
         self._stale = False
         self._shares_topology = False
         self._places: Ints = np.zeros(0, np.int64)
@@ -132,17 +129,10 @@ class Engine:
         self._rows = np.concatenate((self._rows, rows))
         self._row_flows = np.concatenate((self._row_flows, np.zeros(len(rows), np.uint64)))
 
-    def advance(
-        self,
-        until_ns: int,
-        keep_ns: int,
-        on_closed: Callable[[Closed], None],
-        wanted: Callable[[str], bool] = anything,
-    ) -> None:
+    def advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         """Takes all rows before `until_ns` into account; `on_closed` sees each cascade `keep_ns` after its end.
 
-        Cascades whose ids are not `wanted` close unseen. It is called while the state is that of the moment, so what it
-        reads does not depend on how far this call goes.
+        It is called while the state is that of the moment, so what it reads does not depend on how far this call goes.
         Rows have to be there up to LAG_NS (analytics.pause_logs) later, since pauses are told by what comes after them.
         """
         self._grow()
@@ -150,11 +140,9 @@ class Engine:
             if len(released := self.logs.release(turn_ns, self.topology, self.counters)):
                 self.add_pauses(released)
             self._ahead = self.logs.clocks.table(len(self.topology.devices))
-            self._advance(min(turn_ns, layout.FOREVER), keep_ns, on_closed, wanted)
+            self._advance(min(turn_ns, layout.FOREVER), keep_ns, on_closed)
 
-    def _advance(
-        self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None], wanted: Callable[[str], bool]
-    ) -> None:
+    def _advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         self._grow()
         if len(self._rows):
             due = self._due(until_ns)
@@ -165,9 +153,9 @@ class Engine:
             columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
             self.sent.add(FlowRows(flows[of_flows], *(rows[of_flows, column] for column in columns)))
             rows[of_flows, layout.ROW_ID] = of_flows
-            self._run(rows, flows, until_ns, keep_ns, on_closed, wanted)
+            self._run(rows, flows, until_ns, keep_ns, on_closed)
         if until_ns > self.next_expiry_ns:
-            self._take_expired(until_ns, keep_ns, on_closed, wanted)
+            self._take_expired(until_ns, keep_ns, on_closed)
         self.cursor_ns = max(self.cursor_ns, until_ns)
         firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
         self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
@@ -187,8 +175,8 @@ class Engine:
             rows[due, column] -= shift[due]
         return due
 
-    def still_open(self, now_ns: int, wanted: Callable[[str], bool] = anything) -> list[Closed]:
-        """Wanted cascades that have not closed, with open pauses up to now_ns. It books on the ledgers: use a copy."""
+    def still_open(self, now_ns: int) -> list[Closed]:
+        """The cascades that have not closed, with open pauses up to `now_ns`. It books on the ledgers: use a copy."""
         queues = np.flatnonzero(self.queues[:, layout.Q_ORDER])
         slots = living(self.slots, self.queues[queues, layout.Q_SLOT])
         start_ns, pauser = self.queues[queues, layout.Q_A], self.queues[queues, layout.Q_PAUSER]
@@ -202,8 +190,11 @@ class Engine:
             np.stack((slots, queues, start_ns, pause_ns, guessed, pauser), axis=1),
             np.stack((slots[of], queues[of], self.roots[queues[of], number], blamed_ns), axis=1),
         )
-        used = self._slots_in_use().tolist()
-        still = [self._closed(slot, True, now_ns) for slot in used if wanted(self.cascade_id(slot))]
+        still = [
+            self._closed(slot, True, now_ns)
+            for slot in self._slots_in_use().tolist()
+            if self.wanted is None or self.wanted(self.cascade_id(slot))
+        ]
         return sorted(still, key=lambda cascade: (cascade.start_ns, cascade.id))
 
     def copy(self) -> Engine:
@@ -335,7 +326,6 @@ class Engine:
         until_ns: int,
         keep_ns: int,
         on_closed: Callable[[Closed], None],
-        wanted: Callable[[str], bool],
     ) -> None:
         links = self.topology.links()
         capacity = self._ledger_rows(rows)
@@ -368,7 +358,7 @@ class Engine:
             self.ledgers.book(*told)
             self.ledgers.book_flows(flows[: counts[layout.N_FLOWS]], flow_ids, rows[:, layout.ROW_AMOUNT])
             if start < len(rows) and int(rows[start, layout.ROW_TIME]) > self.next_expiry_ns:
-                self._take_expired(int(rows[start, layout.ROW_TIME]), keep_ns, on_closed, wanted)
+                self._take_expired(int(rows[start, layout.ROW_TIME]), keep_ns, on_closed)
 
     def _take_room(self, pauses: int, widest: int) -> tuple[layout.Told, layout.Work]:
         """Ledgers and room to work in, made once: to make them for each tick costs more than to fill them."""
@@ -398,9 +388,7 @@ class Engine:
         """Slots of cascades that have not closed, those joined to another left out."""
         return np.flatnonzero(self.slots[:, layout.S_PARENT] == np.arange(len(self.slots)))
 
-    def _take_expired(
-        self, now_ns: int, keep_ns: int, on_closed: Callable[[Closed], None], wanted: Callable[[str], bool]
-    ) -> None:
+    def _take_expired(self, now_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         used = self._slots_in_use()
         idle = used[self.slots[used, layout.S_OPEN] == 0]
         last_ns = self.slots[idle, layout.S_LAST_NS]
@@ -410,7 +398,7 @@ class Engine:
         closed = [
             self._closed(slot, False, int(self.slots[slot, layout.S_LAST_NS]))
             for slot in ended
-            if wanted(self.cascade_id(slot))
+            if self.wanted is None or self.wanted(self.cascade_id(slot))
         ]
         for cascade in sorted(closed, key=lambda cascade: (cascade.end_ns, cascade.start_ns, cascade.id)):
             on_closed(cascade)
@@ -425,11 +413,9 @@ class Engine:
         gone = used[np.isin(living(self.slots, used), ended)][::-1]
         self.slots[gone] = 0
         self.slots[gone, layout.S_PARENT] = -1
-        for state, column in (
-            (self.queues, layout.Q_SLOT), (self.queues, layout.Q_ROOT_OWNER), (self.devices, layout.D_ROOT_OWNER),
-            (self.devices, layout.D_UNKNOWN_OWNER),
-        ):  # fmt: skip
-            state[np.isin(state[:, column], gone), column] = -1
+        released = np.zeros(len(self.slots), np.bool_)
+        released[gone] = True
+        forget_slots(released, self.queues, self.devices)
         self.free_slots += gone.tolist()
 
     def _closed(self, slot: int, still_open: bool, end_ns: int) -> Closed:

@@ -12,6 +12,7 @@ from analytics.layout import (
     GAP_NS,
     N_JOINS,
     Q_ROOT_OWNER,
+    Q_SLOT,
     ROOT_EGRESS,
     ROOT_HOST,
     ROOT_UNKNOWN,
@@ -20,6 +21,7 @@ from analytics.layout import (
     S_LAST_NS,
     S_OPEN,
     S_PARENT,
+    Bools,
     Ints,
     Links,
     State,
@@ -42,6 +44,19 @@ def living(slots: Ints, some: Ints) -> Ints:
     for i in range(len(some)):
         found[i] = find(slots, some[i])
     return found
+
+
+@kernel
+def forget_slots(released: Bools, queues: Ints, devices: Ints) -> None:
+    """Lets no queue and no device name a slot that is free again."""
+    for queue in range(len(queues)):
+        for column in (Q_SLOT, Q_ROOT_OWNER):
+            if queues[queue, column] >= 0 and released[queues[queue, column]]:
+                queues[queue, column] = -1
+    for device in range(len(devices)):
+        for column in (D_ROOT_OWNER, D_UNKNOWN_OWNER):
+            if devices[device, column] >= 0 and released[devices[device, column]]:
+                devices[device, column] = -1
 
 
 @kernel

@@ -107,16 +107,18 @@ class Stream:
         if not pause.any():
             return []
         cuts: list[Cut] = []
+        opens = self.opens
+        expects_gap = self.cuts < len(self.gaps)
         for number, kind, priority, side, time_ns, order in zip(
             numbers[pause].tolist(), *(events[name][pause].tolist() for name in _COLUMNS), strict=True
         ):
-            if self.cuts < len(self.gaps) and time_ns > self.gaps[self.cuts][0]:
+            if expects_gap and self.cuts < len(self.gaps) and time_ns > self.gaps[self.cuts][0]:
                 cuts += self.cut(time_ns)
             queue = (number, priority, side)
             if kind == kinds.PAUSE_OPEN:
-                self.opens[queue] = Open(time_ns, order)
-            elif (known := self.opens.get(queue)) is not None and known.order == order:
-                del self.opens[queue]
+                opens[queue] = Open(time_ns, order)
+            elif (known := opens.get(queue)) is not None and known.order == order:
+                del opens[queue]
         return cuts
 
     def cut(self, reached_ns: int) -> list[Cut]:
