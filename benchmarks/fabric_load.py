@@ -38,13 +38,13 @@ CASCADES = 1_000
 BEGIN_NS = 1_700_000_000_000_000_000
 WINDOW_NS = 10_000_000
 PUBLISH_NS = 50_000_000
-PERIOD_NS = 58_000_000
+PERIOD_NS = 58_500_000
 """A root is stopped once a period, but for REST_NS of it: less than 10 ms, so that its cascade goes on."""
 REST_NS = 8_000_000
-LIFE_PERIODS = (9, 26)
-"""Half a second to one and a half."""
+LIFE_PERIODS = (35, 104)
+"""Two to six seconds: 250 cascades close each second."""
 APART_NS = (21_000_000, 31_000_000)
-"""Between two cascades of one place: mean 26 ms, in which 2.5 % of the places rest, so 1,024 places are 1,000 cascades."""
+"""Between two cascades of one place, of which there are 1,024: more than the idle time that ends a cascade."""
 WARM_UP_S = 1.0
 """What the roster and the facts take at the start is no lag of events."""
 
@@ -168,7 +168,7 @@ def _roster(known: list[Device | Link]) -> list[Item]:
 
 
 class Clock:
-    """Wall time or, for a machine that others use as well, what it would be on a core of one's own: CPU time and waits."""
+    """Wall time or, on a machine that others use too, what it would be on a core of one's own: CPU time and waits."""
 
     def __init__(self, of_cpu: bool) -> None:
         self._now = time.process_time if of_cpu else time.monotonic

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 CHEAP_S = 0.02
+REST = 3.0
+"""Times what the work took that pass before it is done again: it takes a quarter of the time at most."""
 
 
 class CostLimit:
-    """Work that took more than `cheap_s` waits for as long as it took before it is done again: half of the time."""
+    """Work that took more than `cheap_s` waits for REST times as long as it took before it is done again."""
 
     def __init__(self, cheap_s: float = CHEAP_S, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._cheap_s = cheap_s
@@ -22,7 +24,7 @@ class CostLimit:
 
     def allows(self) -> bool:
         """Whether the work may be done now."""
-        return self._cost_s <= self._cheap_s or self._monotonic_s() - self._ended_s >= self._cost_s
+        return self._cost_s <= self._cheap_s or self._monotonic_s() - self._ended_s >= REST * self._cost_s
 
     @contextmanager
     def spending(self) -> Iterator[None]:

@@ -21,10 +21,11 @@ ROWS = st.lists(
     ),
     max_size=30,
 )  # fmt: skip
+PAIRS = st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] != pair[1])
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), ROWS),
-        st.tuples(st.just("join"), st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] != pair[1])),
+        st.tuples(st.just("join"), PAIRS),
         st.tuples(st.just("drop"), st.integers(0, 5)),
         st.tuples(st.just("restart"), st.none()),
     ),
