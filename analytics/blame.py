@@ -107,6 +107,7 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
             if peer >= 0:
                 device = port_device[peer]
             pushed = False
+            first_edge = counts[N_EDGES]
             found = 0
             target = -1
             if device < 0:
@@ -182,12 +183,9 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                         if not stopped and missed[egress, MS_START] <= time_ns < missed[egress, MS_END]:
                             passed = _missed_share(queues, missed, egress)
                         at = counts[N_EDGES]
-                        edges[at, 0], edges[at, 1], edges[at, 2] = queue, queue, egress
-                        edges[at, 3], edges[at, 4], edges[at, 5] = (
-                            int(share * 1e6 + 0.5),
-                            int(share * passed * 1e6 + 0.5),
-                            peer,
-                        )
+                        edges[at, 1], edges[at, 2] = queue, egress
+                        edges[at, 3], edges[at, 4] = int(share * 1e6 + 0.5), int(share * passed * 1e6 + 0.5)
+                        edges[at, 5] = peer
                         counts[N_EDGES] += 1
                         if passed < 1.0:
                             root = egress * 4 + ROOT_EGRESS
@@ -220,6 +218,8 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                 slots[target, S_FIRST_NS], slots[target, S_FIRST_QUEUE] = time_ns, queue
                 slots[target, S_OPEN], slots[target, S_PARENT] = 0, target
             queues[queue, Q_SLOT], queues[queue, Q_PAUSER] = target, peer
+            for at in range(first_edge, counts[N_EDGES]):
+                edges[at, 0] = target
             slots[target, S_OPEN] += 1
             slots[target, S_LAST_NS] = time_ns
             if (

@@ -41,7 +41,7 @@ MAX_UNANNOUNCED_STREAMS = 65_536
 MAX_ENDED = 100_000
 """Streams remembered after their end, so that rows read again are known as duplicates; the oldest are forgotten."""
 
-MAX_REVISED = 100
+MAX_REVISED = 50
 """Cascades told before, and new ones, of which a provisional revision is made at one time, those that have waited for
 longest first: nobody reads more at once, and a thousand take long enough to hold up what is final."""
 

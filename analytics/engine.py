@@ -81,7 +81,7 @@ class Engine:
         """The sibling groups to which the state of ports belongs."""
         self.filled: Ints = np.zeros(0, np.int64)
         """All may be filled where nothing is known, so that it is no part of what a snapshot keeps."""
-        self._room: tuple[tuple[int, ...], layout.Told, layout.Work] | None = None
+        self._room: tuple[tuple[int, int, int], layout.Told, layout.Work] | None = None
         self.wanted: Callable[[str], bool] | None = None
         """If given, only cascades whose ids it takes are told of when they close or are still open."""
         self._stale = False
@@ -362,12 +362,14 @@ class Engine:
 
     def _take_room(self, pauses: int, widest: int) -> tuple[layout.Told, layout.Work]:
         """Ledgers and room to work in, made once: to make them for each tick costs more than to fill them."""
-        sizes = pauses, widest, max(len(self.queues), len(self.devices))
-        if self._room is None or any(size > has for size, has in zip(sizes, self._room[0], strict=True)):
-            before = self._room[0] if self._room is not None else sizes
-            pauses, widest, roots = (max(pair) for pair in zip(sizes, before, strict=True))
-            sizes = pauses, widest, roots
-            self._room = sizes, layout.new_told(pauses, widest), layout.new_work(pauses, widest, roots)
+        roots = max(len(self.queues), len(self.devices))
+        if self._room is not None:
+            had = self._room[0]
+            if pauses <= had[0] and widest <= had[1] and roots <= had[2]:
+                return self._room[1:]
+            pauses, widest, roots = max(pauses, had[0]), max(widest, had[1]), max(roots, had[2])
+        sizes = (pauses, widest, roots)
+        self._room = sizes, layout.new_told(pauses, widest), layout.new_work(pauses, widest, roots)
         return self._room[1:]
 
     def _ledger_rows(self, rows: Ints) -> int:

@@ -21,7 +21,6 @@ from analytics.layout import (
     MS_KNOWN_NS,
     MS_NS,
     MS_START,
-    N_EDGES,
     N_FLOWS,
     N_NEXT_EXPIRY,
     N_REOPENED,
@@ -40,7 +39,6 @@ from analytics.layout import (
     Q_ROOT_OPEN,
     Q_ROOT_OWNER,
     Q_ROOTS,
-    Q_SLOT,
     Q_STOP_BEFORE,
     Q_STOP_PEAK,
     ROOT_EGRESS,
@@ -155,8 +153,8 @@ def take_pauses(
     rows: Ints, first: int, end: int, keep_ns: int, state: State, links: Links, told: Told, work: Work
 ) -> None:
     """The pauses of one instant: ends of open ones, then openings, then ends of those that lasted no time at all."""
-    queues, slots, group = state.queues, state.slots, work.group
-    edges, counts = told.edges, told.counts
+    queues, group = state.queues, work.group
+    counts = told.counts
     time_ns = rows[first, ROW_TIME]
     for part in range(2):
         if part == 1:
@@ -189,10 +187,7 @@ def take_pauses(
                 group[opening] = queue
                 opening += 1
             if opening:
-                before = counts[N_EDGES]
                 open_group(opening, time_ns, state, links, told, work)
-                for at in range(before, counts[N_EDGES]):
-                    edges[at, 0] = find(slots, queues[edges[at, 1], Q_SLOT])
         for i in range(first, end):
             if rows[i, ROW_TYPE] != CLOSE:
                 continue

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from analytics import correlate
 from analytics.correlate import MAX_UNANNOUNCED, Correlate
 from analytics.detect import Detect
 from stream import kinds
@@ -403,6 +404,25 @@ class NotNow(CostLimit):
 def test_without_time_for_provisional_revisions_the_final_ones_come_alone() -> None:
     story = stopped_host()
     assert live(story.items(), Correlate(provisional=True, limit=NotNow())) == story.finals()
+
+
+def test_of_many_cascades_each_is_revised_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(correlate, "MAX_REVISED", 1)
+    story = Story(leaf_spine(5, 1, 2))
+    for leaf in range(5):
+        story.pause((f"leaf{leaf}", "d0"), 100 * US, 300 * US)
+        story.pause((f"leaf{leaf}", "d0"), 400 * US, 600 * US)
+    step, told = Correlate(provisional=True), []
+    values = episodes(story.values())
+    step.process(episodes([*story.ups(), *story.facts()]))
+    for turn in range(len(values) + 10):
+        said = step.process(values[turn : turn + 1] or values[-1:])
+        assert len(said) <= 2
+        told.append({cascade.id for cascade in said if isinstance(cascade, Cascade)})
+    ids = {final.id for final in story.finals()}
+    assert len(ids) == 5
+    assert set().union(*told) == ids
+    assert sum(map(len, told)) > 5
 
 
 def test_a_provisional_cascade_that_turns_out_to_be_part_of_another_ends_with_its_id() -> None:

@@ -18,10 +18,10 @@ from tests.analytics.engine_by_names import facts
 from tests.analytics.random_runs import leaf_spine
 
 QUEUE_BYTES = 300
-"""State (128), last blame (128) and a part of its port: docs/concepts.md."""
-OPEN_QUEUE_BYTES = 1_024
-"""On top of that, where nobody knows why: its cascade's slot, which is its own, and whom it blames."""
-EDGE_BYTES = 200
+"""State (128), last blame (128) and a part of its port and device: docs/benchmarks.md."""
+OPEN_QUEUE_BYTES = 256
+"""On top of that, where nobody knows why: what names a cascade, and room that waits."""
+EDGE_BYTES = 160
 """And for each egress queue that holds something: 72 of key, measures and chains, at most half of them in use."""
 WINDOW_NS = 100_000
 
