@@ -127,7 +127,6 @@ def kernel_s(load: Load) -> float:
         (pauses,), events, ports, WINDOW_NS, layout.NEVER, engine.flows, topology, engine.counters
     )
     rows = rows[np.lexsort((rows[:, layout.ROW_QUEUE], rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]))]
-    capacity, widest = layout.LEDGER_PAUSES, int(np.diff(topology.fan_start).max())
     slots = layout.new_state(len(load.intervals), layout.S_COLUMNS, c4=-1)
     state = layout.State(engine.queues, engine.roots, engine.shares, engine.devices, engine.ports, slots, engine.filled)
     links, left = topology.links(), len(slots)

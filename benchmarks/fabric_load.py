@@ -2,8 +2,8 @@
 
 Events are made beforehand and fed by the wall clock as their times come, in the values that sources would publish, to
 detect and correlate in one process, as their workers would read them, provisional revisions included. The lag of a tick
-is how long after the time of the tick its rows have been acted on: it holds the sources' own PUBLISH_NS. The last line is
-JSON: {"claim", "lag_p99_s", "bar", "holds", ...}; `--seconds` (default 20; `--quick` 6).
+is how long after the time of the tick its rows have been acted on: it holds the sources' own PUBLISH_NS. The last line
+is JSON: {"claim", "lag_p99_s", "bar", "holds", ...}; `--seconds` (default 20; `--quick` 6).
 """
 
 import argparse

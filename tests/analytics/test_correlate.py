@@ -410,9 +410,10 @@ def test_of_many_cascades_each_is_revised_in_its_turn(monkeypatch: pytest.Monkey
     monkeypatch.setattr(correlate, "MAX_REVISED", 1)
     story = Story(leaf_spine(5, 1, 2))
     for leaf in range(5):
-        story.pause((f"leaf{leaf}", "d0"), 100 * US, 300 * US)
-        story.pause((f"leaf{leaf}", "d0"), 400 * US, 600 * US)
-    step, told = Correlate(provisional=True), []
+        story.pause((f"leaf{leaf}", "d0", 3), 100 * US, 300 * US)
+        story.pause((f"leaf{leaf}", "d0", 3), 400 * US, 600 * US)
+    step = Correlate(provisional=True)
+    told: list[set[str]] = []
     values = episodes(story.values())
     step.process(episodes([*story.ups(), *story.facts()]))
     for turn in range(len(values) + 10):
@@ -422,7 +423,6 @@ def test_of_many_cascades_each_is_revised_in_its_turn(monkeypatch: pytest.Monkey
     ids = {final.id for final in story.finals()}
     assert len(ids) == 5
     assert set().union(*told) == ids
-    assert sum(map(len, told)) > 5
 
 
 def test_a_provisional_cascade_that_turns_out_to_be_part_of_another_ends_with_its_id() -> None:
