@@ -42,7 +42,7 @@ PERIOD_NS = 58_500_000
 """A root is stopped once a period, but for REST_NS of it: less than 10 ms, so that its cascade goes on."""
 REST_NS = 8_000_000
 LIFE_PERIODS = (35, 104)
-"""Two to six seconds: 250 cascades close each second."""
+"""Two to six seconds, so that some 250 cascades close each second."""
 APART_NS = (21_000_000, 31_000_000)
 """Between two cascades of one place, of which there are 1,024: more than the idle time that ends a cascade."""
 WARM_UP_S = 1.0
