@@ -25,7 +25,7 @@ class Frame(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """What a frame becomes: a pause that opens, or one that ends after span_ns (-1: unknown); its order on the queue."""
+    """What a frame becomes: a pause that opens, or one that ends after span_ns (-1: unknown); its order there."""
 
     time_ns: int
     queue: Hashable
@@ -43,7 +43,7 @@ class Paired(NamedTuple):
 
 
 def pair(frames: Iterable[Frame]) -> Paired:
-    """XOFF opens a pause or refreshes an open one, XON ends it; a log refreshes nothing, and misses what does not fit."""
+    """XOFF opens a pause or refreshes an open one, XON ends it; in a log, what does not fit says what is missing."""
     logged: dict[Hashable, bool] = {}
     open_since: dict[Hashable, int] = {}
     counts: defaultdict[Hashable, int] = defaultdict(int)
