@@ -27,6 +27,7 @@ from analytics.noted import Noted
 from analytics.order import in_order
 from analytics.renames import carry_names
 from analytics.rows import pause_rows, with_window_rows
+from analytics.tellers import Tellers
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows, SentByFlows
 from stream.facts import Device, Flow, Link
@@ -57,6 +58,7 @@ class Engine:
         self.counters = counters
         self.flows = KnownFlows()
         self.noted = Noted()
+        self.tellers = Tellers()
         self.ledgers = Ledgers()
         self.sent = SentByFlows()
         self.cursor_ns = layout.NEVER
@@ -91,13 +93,16 @@ class Engine:
         """Takes a version of a flow in that holds from a time on."""
         self.flows.add(flow, from_ns, self._needed_ns)
 
-    def places(self, names: AskedNames, numbers: Ints) -> Ints:
-        """The ports that pairs of names mean by the facts known."""
+    def placed(self, events: Events, numbers: Ints, names: AskedNames) -> tuple[Events, Ints]:
+        """The rows that count, of those that come next in event time, and the ports that their names mean by now."""
         self._grow()
         place = self.topology.place
         new = [place(*pair) for pair in names.pairs[len(self._places) :]]
         self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
-        return self._places[numbers]
+        sources = names.source_of(numbers)
+        events, ports, left_out = self.tellers.chosen(events, self._places[numbers], sources, names.source_names())
+        self.counters["pauses_told_by_others"] += left_out
+        return events, ports
 
     def add_rows(self, events: Events, ports: Ints, announced: Announced, horizon_ns: int) -> None:
         """Takes settled rows in; `ports` are indices of the topology.
@@ -169,7 +174,7 @@ class Engine:
         twin.ledgers = self.ledgers.copy()
         twin._shares_topology = True
         twin.sent = self.sent.copy()
-        twin.noted, twin._counted = self.noted.copy(), set(self._counted)
+        twin.noted, twin.tellers, twin._counted = self.noted.copy(), self.tellers.copy(), set(self._counted)
         for name in ("queues", "roots", "shares", "devices", "ports", "slots"):
             setattr(twin, name, getattr(self, name).copy())
         twin.free_slots = list(self.free_slots)
@@ -190,7 +195,7 @@ class Engine:
         return state | {
             "topology": self.topology.state(), "ledgers": self.ledgers.state(), "cursor_ns": self.cursor_ns,
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
-            "noted": self.noted.state(), "sent": self.sent.state(),
+            "noted": self.noted.state(), "tellers": self.tellers.state(), "sent": self.sent.state(),
             "needed_ns": self._needed_ns, "flows": self.flows.state(),
         }  # fmt: skip
 
@@ -203,6 +208,7 @@ class Engine:
         self.cursor_ns, self.next_expiry_ns = state["cursor_ns"], state["next_expiry_ns"]
         self.free_slots, self._stale = state["free_slots"], state["stale"]
         self.noted = Noted.of_state(state["noted"])
+        self.tellers = Tellers.of_state(state["tellers"])
         self.sent.load(state["sent"])
         self._needed_ns = state["needed_ns"]
         self.flows = KnownFlows.of_state(state["flows"])
