@@ -56,7 +56,9 @@ class Tellers:
             self._told[side[shared], SOURCE] = before[shared]
             opens = events["kind"][pauses] == kinds.PAUSE_OPEN
             rank = np.argsort(np.argsort(np.array(names)))
-            order = np.flatnonzero(shared)[np.lexsort((rank[of[shared]], ~exact[shared], times[shared]))]
+            # At one instant openings come first, so that a pause without length is not left without its end.
+            keys = (~opens[shared], rank[of[shared]], ~exact[shared], times[shared])
+            order = np.flatnonzero(shared)[np.lexsort(keys)]
             left_out = pauses[order[self._one_by_one(*(column[order] for column in (side, of, times, exact, opens)))]]
             side, times, exact = side[~shared], times[~shared], exact[~shared]
         np.maximum.at(self._told[:, LAST_NS], side, times)

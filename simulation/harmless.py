@@ -70,7 +70,7 @@ def short_pauses(random: Random) -> Case:
     hosts = sorted(plan.hosts)
     target = random.choice(hosts)
     senders = random.sample([host for host in hosts if host[:2] != target[:2]], 3)
-    size_bytes = random.randrange(300_000, 450_000)
+    size_bytes = random.randrange(450_000, 600_000)
     every = random.randrange(900, 1_600)
     for sender in senders:
         bursts = tuple(Burst(at, size_bytes) for at in range(random.randrange(300, 330), plan.steps - 800, every))
@@ -123,7 +123,7 @@ def frames_on_empty_queues(random: Random) -> Case:
 
 def ring_at_ease(random: Random) -> Case:
     """A ring whose queues stop each other for some ten us at a time, one place after another."""
-    plan = _ring_of_bursts(random, size_bytes=(320_000, 420_000), every=(700, 900))
+    plan = _ring_of_bursts(random, size_bytes=(450_000, 560_000), every=(400, 600))
     return Case("ring_at_ease", plan)
 
 
@@ -134,10 +134,15 @@ def live_cycle(random: Random) -> Case:
 
 
 def deadlock(random: Random) -> Case:
-    """A ring in which every host sends two places on at line rate, until each queue waits for the next one."""
+    """A ring in which every host sends two places on; one host stalls until the stops have gone all the way round.
+
+    When it takes bytes again, each queue of the ring waits for the next one, and the last for the first.
+    """
     plan = ring(random.randint(3, 6))
     for here in range(len(plan.hosts)):
-        _round(plan, here, (Burst(random.randrange(100), 40_000_000),))
+        _round(plan, here, (Burst(random.randrange(100), 40_000_000, random.uniform(0.6, 1.0)),))
+    at = random.randrange(300, 600)
+    plan.slow.append(Slow("h0", at, at + random.randrange(700, 1_000), 0.0))
     return Case("deadlock", plan)
 
 
@@ -190,7 +195,7 @@ def _ring_of_bursts(random: Random, size_bytes: tuple[int, int], every: tuple[in
     count = len(plan.hosts)
     bursts: list[list[Burst]] = [[] for _ in range(count)]
     turn, at = 0, 100
-    while at < plan.steps - 1_500:
+    while at < plan.steps - 1_000:
         for here in (turn, turn + 1):
             bursts[here % count].append(Burst(at, random.randrange(*size_bytes)))
         turn += 1

@@ -68,7 +68,7 @@ class Plan:
     peers: dict[Port, Port] = field(default_factory=dict)
     flows: list[PlannedFlow] = field(default_factory=list)
     slow: list[Slow] = field(default_factory=list)
-    steps: int = 6_000
+    steps: int = 4_000
 
     def cable(self, one: Port, other: Port) -> None:
         """Joins two ports."""
@@ -99,6 +99,8 @@ class Run:
     stops: Ints
     flow_bytes: dict[tuple[int, Port], Ints]
     """By flow and egress port, what left in each bin."""
+    delivered: Floats
+    """By step and flow, the bytes that its destination has taken."""
     done: list[int]
     stuck_from: int
 
@@ -148,6 +150,7 @@ class _Model:
         offered = self._offered()
         bins = -(-plan.steps // BIN_STEPS)
         sent_bytes, peak_bytes = np.zeros((bins, ports)), np.zeros((bins, ports))
+        through = np.zeros((plan.steps, len(plan.flows)))
         passed = np.zeros((bins, len(self.egress)))
         stopped_steps, stops = np.zeros((bins, ports), np.int64), np.zeros((bins, ports), np.int64)
         pauses: list[Pause] = []
@@ -170,6 +173,7 @@ class _Model:
             coming[self.follows[~last]] = sent[~last]
             delivered += sent[last]
             passed[here] += sent
+            through[step] = delivered
             sent_bytes[here] += np.bincount(self.egress, sent, self.lines)[:ports]
             done[(done < 0) & (delivered >= wanted - 1.0)] = step
             stopped_steps[here] += stopped
@@ -188,7 +192,7 @@ class _Model:
         }
         return Run(
             pauses, self.ports, np.round(sent_bytes).astype(np.int64), np.round(peak_bytes).astype(np.int64),
-            stopped_steps, stops, flow_bytes, done.tolist(), plan.steps - still if still >= STUCK_STEPS else -1,
+            stopped_steps, stops, flow_bytes, through, done.tolist(), plan.steps - still if still >= STUCK_STEPS else -1,
         )  # fmt: skip
 
     def _offered(self) -> Floats:
@@ -206,16 +210,20 @@ class _Model:
 
 
 def slowed_by(plan: Plan, paused: Run) -> float:
-    """The largest share of its time that a flow lost to pauses: against the same plan in a fabric that never pauses."""
+    """The most that any bytes of a flow were late because of pauses, as a share of the flow's time.
+
+    Late is what comes later than by the same plan in a fabric whose buffers hold everything and that never pauses.
+    """
     free = run(plan, pausing=False)
     worst = 0.0
-    for flow, done, undisturbed in zip(plan.flows, paused.done, free.done, strict=True):
+    for place, (flow, undisturbed) in enumerate(zip(plan.flows, free.done, strict=True)):
         if undisturbed < 0:
             raise ValueError("the plan ends before a flow that nobody stops is through")
-        if done < 0:
-            return 1.0
         begins = min(burst.at_step for burst in flow.bursts)
-        worst = max(worst, (done - undisturbed) / max(done - begins, 1))
+        steps = np.arange(begins, undisturbed)
+        # A byte of rounding may separate two curves that are the same.
+        when = np.searchsorted(paused.delivered[:, place], free.delivered[steps, place] - 1.0)
+        worst = max(worst, float((when - steps).max()) / (undisturbed - begins))
     return worst
 
 

@@ -17,7 +17,7 @@ Row = tuple[int, str, bool, bool, int]
 
 
 def plain(rows: list[Row]) -> list[bool]:
-    """Whether each row counts; the rows are in the order (time, inexact, source)."""
+    """Whether each row counts; the rows are in the order (time, inexact, source, end)."""
     telling: dict[int, tuple[str, int, bool]] = {}
     counts = []
     for time_ns, source, opens, exact, port in rows:
@@ -38,7 +38,7 @@ def test_rows_count_as_the_twin_says_in_any_cuts_and_orders(seed: int) -> None:
     for _ in range(60):
         now_ns += random.choice((0, 1, 1_000, GAP_NS, GAP_NS + 1))
         rows.append((now_ns, random.choice("cab"), random.random() < 0.6, random.random() < 0.4, random.randrange(3)))
-    rows.sort(key=lambda row: (row[0], not row[3], row[1]))
+    rows.sort(key=lambda row: (row[0], not row[3], row[1], not row[2]))
     expected = [place for place, counts in enumerate(plain(rows)) if counts]
     names = random.sample("abc", 3)
     events = empty_events(len(rows))
