@@ -138,11 +138,13 @@ def deadlock(random: Random) -> Case:
 
     When it takes bytes again, each queue of the ring waits for the next one, and the last for the first.
     """
-    plan = ring(random.randint(3, 6))
+    plan = ring(random.randint(4, 6))
     for here in range(len(plan.hosts)):
         _round(plan, here, (Burst(random.randrange(100), 40_000_000, random.uniform(0.6, 1.0)),))
     at = random.randrange(300, 600)
-    plan.slow.append(Slow("h0", at, at + random.randrange(700, 1_000), 0.0))
+    plan.slow.append(Slow("h0", at, at + random.randrange(200, 300), 0.0))
+    # To be told from a stop that only lasts long, it has to last ten times as long as those before it.
+    plan.steps = 6_000
     return Case("deadlock", plan)
 
 
