@@ -1,4 +1,4 @@
-"""Which source's pauses count where several sources tell of one port: those of one at a time, so that none counts twice.
+"""Whose pauses count where several sources tell of one port: those of one at a time, so that none counts twice.
 
 In: settled rows with their ports and sources. Out: the rows without pauses that another source's stand for.
 

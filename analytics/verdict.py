@@ -455,4 +455,3 @@ def _edges(engine: Engine, closed: Closed) -> list[Edge]:
     total = sum(merged.values())
     edges = [Edge(*key, share_ppm=ppm * PPM // total) for key, ppm in merged.items() if total]
     return sorted(edges, key=lambda edge: (-edge.share_ppm, edge.device, edge.ingress_port, edge.egress_port))
-

@@ -1,7 +1,7 @@
 """Made fabrics whose pausing hurts nobody, rings that stop themselves and still move, and rings that never move again.
 
 In: a seed. Out: a `Case`: a plan for the fluid model, and rows that dirty counters add. What a case is, its run shows:
-how much of its time a flow lost against a fabric that never pauses, and whether bytes were left that nothing could move.
+how much of its time a flow lost against a fabric that never pauses, and whether bytes were left that could not move.
 """
 
 from __future__ import annotations
@@ -101,8 +101,19 @@ def briefly_slow(random: Random) -> Case:
     return Case("briefly_slow", plan)
 
 
+def slow_for_long(random: Random) -> Case:
+    """The opposite, to compare with: a host that takes less than it is sent for half of the time."""
+    plan = _fabric(random)
+    _background(plan, random)
+    target = random.choice(sorted(plan.hosts))
+    _to(plan, random, target, 0.5)
+    at = random.randrange(400, 600)
+    plan.slow.append(Slow(target, at, at + plan.steps // 2, 0.3))
+    return Case("slow_for_long", plan)
+
+
 def lifetime_counters(random: Random) -> Case:
-    """Short pauses in one place; elsewhere, ports that do nothing first tell what they have counted in all their life."""
+    """Short pauses in one place; elsewhere, idle ports first tell what they have counted in all their life."""
     plan = short_pauses(random).plan
     used = {port for flow in plan.flows for port in flow.path}
     idle = [port for port in sorted(plan.peers) if port not in used and port[0] not in plan.hosts]
@@ -210,7 +221,6 @@ def _ring_of_bursts(random: Random, size_bytes: tuple[int, int], every: tuple[in
 def _round(plan: Plan, here: int, bursts: tuple[Burst, ...]) -> None:
     """A flow from one host of a ring to the one two places on."""
     count = len(plan.hosts)
-    way: tuple[Port, ...] = (
-        (f"h{here}", "eth0"), (f"s{here}", "next"), (f"s{(here + 1) % count}", "next"), (f"s{(here + 2) % count}", "host"),
-    )  # fmt: skip
+    turns = [f"s{(here + turn) % count}" for turn in range(3)]
+    way: tuple[Port, ...] = ((f"h{here}", "eth0"), (turns[0], "next"), (turns[1], "next"), (turns[2], "host"))
     plan.flows.append(PlannedFlow(way, bursts))

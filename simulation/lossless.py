@@ -111,13 +111,16 @@ def run(plan: Plan, *, pausing: bool = True) -> Run:
 
 
 class _Model:
-    """Places (flow, hop) in one array; the last place of a flow is the buffer of its destination, served by the host."""
+    """Places (flow, hop) in one array; a flow's last place is the buffer of its destination, served by the host."""
 
     def __init__(self, plan: Plan, pausing: bool) -> None:
         self.plan, self.pausing = plan, pausing
         self.ports = sorted(plan.peers)
         number = {port: place for place, port in enumerate(self.ports)}
-        egress, ingress, follows, self.first = [], [], [], []
+        egress: list[int] = []
+        ingress: list[int] = []
+        follows: list[int] = []
+        self.first: list[int] = []
         hosts = sorted(plan.hosts)
         for flow in plan.flows:
             self.first.append(len(egress))
@@ -191,9 +194,17 @@ class _Model:
             for hop, port in enumerate(flow.path)
         }
         return Run(
-            pauses, self.ports, np.round(sent_bytes).astype(np.int64), np.round(peak_bytes).astype(np.int64),
-            stopped_steps, stops, flow_bytes, through, done.tolist(), plan.steps - still if still >= STUCK_STEPS else -1,
-        )  # fmt: skip
+            pauses=pauses,
+            ports=self.ports,
+            sent_bytes=np.round(sent_bytes).astype(np.int64),
+            peak_bytes=np.round(peak_bytes).astype(np.int64),
+            stopped_steps=stopped_steps,
+            stops=stops,
+            flow_bytes=flow_bytes,
+            delivered=through,
+            done=done.tolist(),
+            stuck_from=plan.steps - still if still >= STUCK_STEPS else -1,
+        )
 
     def _offered(self) -> Floats:
         """Bytes that each flow's source has to send at each step."""
@@ -228,7 +239,7 @@ def slowed_by(plan: Plan, paused: Run) -> float:
 
 
 def shortest_path(peers: Mapping[Port, Port], hosts: set[str], src: str, dst: str, choice: int) -> tuple[Port, ...]:
-    """The egress ports of one of the shortest ways between two hosts; `choice` picks among equal ones, as a hash does."""
+    """The egress ports of a shortest way between two hosts; `choice` picks among equal ones, as a hash does."""
     hops = {dst: 0}
     frontier = [dst]
     while frontier:

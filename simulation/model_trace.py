@@ -47,7 +47,8 @@ def write_model_trace(
     _write(folder, "links", ("a", "a_port", "b", "b_port", "speed_mbps", "delay_ns"),
            ((*one, *other, SPEED_MBPS, STEP_NS) for one, other in cables))  # fmt: skip
     _write(folder, "pfc", ("time_ns", "device", "port", "event"),
-           ((pause.step * STEP_NS, *pause.port, "xoff_rx" if pause.stops else "xon_rx") for pause in run.pauses))  # fmt: skip
+           ((pause.step * STEP_NS, *pause.port, "xoff_rx" if pause.stops else "xon_rx")
+            for pause in run.pauses))  # fmt: skip
     _write(folder, "port_counters",
            ("bin_start_ns", "device", "port", "tx_bytes", "rx_bytes", "q_max_bytes", "rx_pause_frames",
             "tx_pause_frames", "rx_paused_ns"), _counters(plan, run, dirt))  # fmt: skip

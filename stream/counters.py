@@ -172,4 +172,5 @@ def _in_time(most_per_s: Ints, time_ns: Ints) -> Ints:
     seconds, rest_ns = np.divmod(time_ns, SECOND_NS)
     seconds = np.minimum(seconds, MOST // most_per_s)
     a_ns, more = np.divmod(most_per_s, SECOND_NS)
-    return np.minimum(most_per_s * seconds + a_ns * rest_ns + more * rest_ns // SECOND_NS, MOST)
+    most: Ints = most_per_s * seconds + a_ns * rest_ns + more * rest_ns // SECOND_NS
+    return np.minimum(most, MOST)

@@ -144,7 +144,12 @@ def test_a_root_whose_own_stops_a_watchdog_may_hide_is_a_suspect() -> None:
 
 @pytest.mark.parametrize(
     ("port", "priority", "from_ns", "to_ns"),
-    [("d0", 4, 50 * US, 50 * MS), ("d1", 3, 50 * US, 50 * MS), ("d0", 3, 10 * US, 90 * US), ("d0", 3, 15 * MS, 50 * MS)],
+    [
+        ("d0", 4, 50 * US, 50 * MS),
+        ("d1", 3, 50 * US, 50 * MS),
+        ("d0", 3, 10 * US, 90 * US),
+        ("d0", 3, 15 * MS, 50 * MS),
+    ],
 )
 def test_a_watchdog_of_another_queue_or_time_is_of_no_matter(
     port: str, priority: int, from_ns: int, to_ns: int

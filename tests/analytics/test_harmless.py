@@ -55,15 +55,21 @@ def test_a_made_fabric_is_harmless_by_its_own_account(folder: Path, name: str, s
 @pytest.mark.parametrize("without", [(), ("flows",)])
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("name", [make.__name__ for make in HARMLESS])
-def test_pausing_that_hurts_nobody_alarms_nobody(
-    folder: Path, name: str, seed: int, without: tuple[str, ...]
-) -> None:
+def test_pausing_that_hurts_nobody_alarms_nobody(folder: Path, name: str, seed: int, without: tuple[str, ...]) -> None:
     path, run = written(folder, name, seed)
     told = cascades(path, *without)
     assert bool(told) is bool(run.pauses)
     score = score_case(path, told, start_ns=10**18)
     assert not score.negative_alarmed, [(c.severity_reason, c.confidence_ppm, c.roots) for c in told]
     assert not score.deadlock_false
+
+
+@pytest.mark.parametrize("without", [(), ("flows",)])
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_pausing_that_costs_flows_their_time_alarms(folder: Path, seed: int, without: tuple[str, ...]) -> None:
+    path, run = written(folder, "slow_for_long", seed)
+    assert slowed_by(case("slow_for_long", seed).plan, run) > HARMLESS_SHARE
+    assert score_case(path, cascades(path, *without), start_ns=10**18).negative_alarmed
 
 
 @pytest.mark.parametrize("without", [(), ("flows",)])

@@ -21,15 +21,19 @@ class PlainCounter:
     def read(self, time_ns: int, count: int, since_ns: int | None) -> tuple[int, int | None, set[str]] | None:
         """Span, value (None = unknown) and quality of the window that a reading ends; None if it ends none."""
         if count >= 2**self.bits:
-            return self._left_out("readings_out_of_range")
+            self.counted["readings_out_of_range"] += 1
+            return None
         if self.last is None:
             self.last = (time_ns, count)
-            return self._left_out("baselines")
+            self.counted["baselines"] += 1
+            return None
         last_ns, last_count = self.last
         if time_ns < last_ns:
-            return self._left_out("out_of_order")
+            self.counted["out_of_order"] += 1
+            return None
         if time_ns == last_ns:
-            return self._left_out("duplicates" if count == last_count else "conflicts")
+            self.counted["duplicates" if count == last_count else "conflicts"] += 1
+            return None
         self.last = (time_ns, count)
         span_ns = time_ns - last_ns
         most = Fraction(self.most_per_s * (span_ns + self.stamp_error_ns), 10**9)
@@ -49,6 +53,3 @@ class PlainCounter:
             quality.add("GAP")
             self.counted["gaps"] += 1
         return span_ns, value, quality
-
-    def _left_out(self, why: str) -> None:
-        self.counted[why] += 1
