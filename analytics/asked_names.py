@@ -51,7 +51,9 @@ class AskedNames:
 
     def __init__(self) -> None:
         self.pairs: list[tuple[str, str]] = []
-        self._sources: dict[str, int] = {}
+        self.sources: list[str] = []
+        """The sources by number."""
+        self._source_number: dict[str, int] = {}
         self._source_of: list[int] = []
         self._source_numbers: Ints = np.zeros(0, np.int64)
         self._numbers: dict[tuple[str, str, str], int] = {}
@@ -63,7 +65,10 @@ class AskedNames:
         number = self._numbers.setdefault((source, device, port), len(self.pairs))
         if number == len(self.pairs):
             self.pairs.append((device, port))
-            self._source_of.append(self._sources.setdefault(source, len(self._sources)))
+            if source not in self._source_number:
+                self._source_number[source] = len(self.sources)
+                self.sources.append(source)
+            self._source_of.append(self._source_number[source])
         return number
 
     def numbers(self, source: str, device: str, ports: tuple[str, ...]) -> Ints:
@@ -81,10 +86,6 @@ class AskedNames:
         if len(self._source_numbers) < len(self._source_of):
             self._source_numbers = np.array(self._source_of, np.int64)
         return self._source_numbers[numbers]
-
-    def source_names(self) -> list[str]:
-        """The sources by number."""
-        return list(self._sources)
 
     def state(self) -> list[list[str]]:
         """Plain lists for a snapshot: source, device and port by number."""

@@ -100,7 +100,7 @@ class Engine:
         new = [place(*pair) for pair in names.pairs[len(self._places) :]]
         self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
         sources = names.source_of(numbers)
-        events, ports, left_out = self.tellers.chosen(events, self._places[numbers], sources, names.source_names())
+        events, ports, left_out = self.tellers.chosen(events, self._places[numbers], sources, names.sources)
         self.counters["pauses_told_by_others"] += left_out
         return events, ports
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from stream.file_runner import run_steps
 from stream.messages import Item
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
 from tests.analytics.random_runs import leaf_spine
+from tests.analytics.restarting import Restarting
 from tests.analytics.story import BEGIN_NS, SPEED_MBPS, Story, finals
 from tests.analytics.test_verdict import D0, DOWN, MS, SENDER, US, congested, stopped_host
 from tests.reference.pauses import Queue
@@ -285,6 +287,20 @@ def test_pauses_that_two_sources_tell_count_once(name: str, after_ns: int, devic
     assert told.losses == clean.losses
     assert told.roots == clean.roots
     assert correlate.counters["pauses_told_by_others"] > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_restarts_change_nothing_of_what_dirty_data_becomes(seed: int) -> None:
+    story = counted(several_stops(), D0, 10**15, begins_anew_at=6)
+    story.row("pfc", "leaf1", "d0", WATCHDOG, 2 * MS, value=1)
+    story.row("pfc", "leaf1", "d0", WATCHDOG, 3 * MS, value=0)
+    items = tapped(story, "leaf1", 300, "tap")
+    expected, _, _ = what_was_counted(items)
+    assert len(expected[0].missing_evidence) > len(several_stops().only().missing_evidence) + 1
+    correlate = Restarting(Correlate, Random(seed), chance=0.5)
+    made = run_steps(items, [Detect()], correlate, batch_size=3)
+    assert [item for item in made if isinstance(item, Cascade)] == expected
+    assert correlate.restarts > 2
 
 
 def test_what_a_second_source_lost_costs_nothing() -> None:
