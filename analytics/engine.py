@@ -20,6 +20,7 @@ from analytics.announced import Announced
 from analytics.asked_names import AskedNames, names_a_port
 from analytics.flows import KnownFlows
 from analytics.groups import carry_groups
+from analytics.impossible import impossible
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
 from analytics.membership import find, living
@@ -32,7 +33,7 @@ from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows, SentByFlows
 from stream.facts import Device, Flow, Link
 from stream.identity import Standing
-from stream.record import Events
+from stream.record import Events, picked
 
 Ints = npt.NDArray[np.int64]
 
@@ -102,6 +103,10 @@ class Engine:
         sources = names.source_of(numbers)
         events, ports, left_out = self.tellers.chosen(events, self._places[numbers], sources, names.sources)
         self.counters["pauses_told_by_others"] += left_out
+        untrue = impossible(events)
+        if untrue.any():
+            self.counters["paused_beyond_the_window"] += int(untrue.sum())
+            events, ports = picked(events, ~untrue), ports[~untrue]
         return events, ports
 
     def add_rows(self, events: Events, ports: Ints, announced: Announced, horizon_ns: int) -> None:
