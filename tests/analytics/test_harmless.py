@@ -18,6 +18,8 @@ from simulation.trace_items import trace_items
 from simulation.trace_rows import trace_streams
 from stream.cascade import Cascade
 
+pytestmark = pytest.mark.slow
+
 CYCLES = range(6)
 
 
