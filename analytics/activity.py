@@ -24,6 +24,8 @@ from analytics.layout import (
     P_GROUP_OPEN,
     P_MAX_MBPS,
     P_QUEUED_BINS,
+    P_RUN_BEGIN,
+    P_RUN_END,
     P_STOPPED_BYTES,
     P_TX_BYTES,
     Q_A,
@@ -127,6 +129,10 @@ def take_bytes(rows: Ints, i: int, state: State, links: Links) -> None:
     port = queue // 8
     group = links.port_group[port]
     begin, end = rows[i, ROW_START], rows[i, ROW_END]
+    if rows[i, ROW_AMOUNT] > 0:
+        if begin - ports[port, P_RUN_END] > GAP_NS:
+            ports[port, P_RUN_BEGIN] = begin
+        ports[port, P_RUN_END] = max(ports[port, P_RUN_END], end)
     if rows[i, ROW_AMOUNT] == 0 or (ports[group, P_GROUP_OPEN] == 0 and ports[group, P_GROUP_LAST] < begin):
         return
     ports[port, P_TX_BYTES] += rows[i, ROW_AMOUNT]

@@ -47,30 +47,49 @@ def congestion(events: Events) -> Bools:
 
 
 class AskedNames:
-    """Pairs (device, port) as sources send them, numbered as they come up."""
+    """Pairs (device, port) as sources send them, each source's numbered as they come up."""
 
     def __init__(self) -> None:
         self.pairs: list[tuple[str, str]] = []
-        self._numbers: dict[tuple[str, str], int] = {}
-        self._of_batches: dict[tuple[str, tuple[str, ...]], Ints] = {}
+        self.sources: list[str] = []
+        """The sources by number."""
+        self._source_number: dict[str, int] = {}
+        self._source_of: list[int] = []
+        self._source_numbers: Ints = np.zeros(0, np.int64)
+        self._numbers: dict[tuple[str, str, str], int] = {}
+        self._of_batches: dict[tuple[str, str, tuple[str, ...]], Ints] = {}
         """Most sources name the same ports in every batch."""
 
-    def number(self, device: str, port: str) -> int:
-        """The number of a pair, a new one if it is new."""
-        number = self._numbers.setdefault((device, port), len(self.pairs))
+    def number(self, source: str, device: str, port: str) -> int:
+        """The number of a source's pair, a new one if it is new."""
+        number = self._numbers.setdefault((source, device, port), len(self.pairs))
         if number == len(self.pairs):
             self.pairs.append((device, port))
+            if source not in self._source_number:
+                self._source_number[source] = len(self.sources)
+                self.sources.append(source)
+            self._source_of.append(self._source_number[source])
         return number
 
-    def numbers(self, device: str, ports: tuple[str, ...]) -> Ints:
-        """The numbers of the pairs of a device with each of these ports."""
-        known = self._of_batches.get((device, ports))
+    def numbers(self, source: str, device: str, ports: tuple[str, ...]) -> Ints:
+        """The numbers of the source's pairs of a device with each of these ports."""
+        known = self._of_batches.get((source, device, ports))
         if known is None:
             if len(self._of_batches) >= MAX_REMEMBERED:
                 self._of_batches.clear()
-            known = np.array([self.number(device, port) for port in ports], np.int64)
-            self._of_batches[device, ports] = known
+            known = np.array([self.number(source, device, port) for port in ports], np.int64)
+            self._of_batches[source, device, ports] = known
         return known
+
+    def source_of(self, numbers: Ints) -> Ints:
+        """The number of the source of each of these pairs."""
+        if len(self._source_numbers) < len(self._source_of):
+            self._source_numbers = np.array(self._source_of, np.int64)
+        return self._source_numbers[numbers]
+
+    def state(self) -> list[list[str]]:
+        """Plain lists for a snapshot: source, device and port by number."""
+        return [list(key) for key in self._numbers]
 
 
 class Unexplained:

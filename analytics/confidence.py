@@ -46,16 +46,22 @@ class _Seen:
     """Names of ports that no fact explains."""
     late: set[str] = field(default_factory=set)
     """Devices of which a stream was suspended meanwhile."""
+    gaps: set[str] = field(default_factory=set)
+    """Devices of which a counter began anew or was not read meanwhile."""
+    masked: set[str] = field(default_factory=set)
+    """Stopped ports, and ports blamed, whose watchdog ignored pause meanwhile."""
+    blind_roots: set[int] = field(default_factory=set)
+    """Root egresses among those: what stopped them, if anything, nobody could see."""
 
 
 def confidence_of(
     engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int], pause_ns: int
 ) -> Confidence:
     """Time * coverage * evidence * margin, with losses and guessed ends taken off the time."""
-    seen = _seen(engine, closed, announced)
+    seen = _seen(engine, closed, announced, shares)
     pauses = sum(tally.pauses for tally in closed.ledger.queues.values())
     lost = sum(losses(engine, closed).values())
-    time = 0.9 if seen.one_ended or seen.late else 1.0
+    time = 0.9 if seen.one_ended or seen.late or seen.gaps or seen.masked else 1.0
     if lost:
         time *= pauses / (pauses + lost)
     hosts = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
@@ -64,12 +70,15 @@ def confidence_of(
     # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
     kinds_seen = 1 + seen.reports.bit_count() + int(host_known) if seen.reports else 1
     evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
-    # Blame of a switch whose queues nobody saw is not placed at any of them: no evidence covers it.
-    unplaced = sum(ppm for root, ppm in shares.items() if root & 3 == layout.ROOT_UNKNOWN)
+    # Blame of a switch whose queues nobody saw is not placed at any of them: no evidence covers it. Nor is blame of a
+    # queue that may have been stopped itself, unseen.
+    unplaced = sum(ppm for root, ppm in shares.items() if root & 3 == layout.ROOT_UNKNOWN or root in seen.blind_roots)
     coverage = min(1.0, seen.covered_ns / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
     missing = (
         ("pauses as seen by", seen.one_ended),
         ("what nobody waited for of", seen.late),
+        ("pauses that a PFC watchdog ignored at", seen.masked),
+        ("what was counted while counters began anew or were not read of", seen.gaps),
         (f"{lost} rows that were lost or ends that were guessed", lost),
         ("queue depth, ECN marks or bytes of", seen.silent),
         ("what is at the other end of", seen.ends),
@@ -96,8 +105,14 @@ def losses(engine: Engine, closed: Closed) -> dict[str, int]:
     }
 
 
-def _seen(engine: Engine, closed: Closed, announced: Announced) -> _Seen:
+def _seen(engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int]) -> _Seen:
     topology, seen = engine.topology, _Seen()
+    gaps = engine.noted.blind.gaps(closed.start_ns, closed.end_ns)
+    with_gaps = {topology.devices[topology.ports[port][0]] for port in gaps}
+    for root in shares:
+        if root & 3 == layout.ROOT_EGRESS and _masked(engine, closed, root >> 2):
+            seen.blind_roots.add(root)
+            seen.masked.add(":".join(topology.queue_name(root >> 2)[:2]))
     unexplained = _unexplained(engine, closed)
     seen.names = {":".join(topology.queue_name(port * PRIORITIES)[:2]) for port in unexplained}
     unclear = {topology.ports[port][0] for port in unexplained}
@@ -117,10 +132,19 @@ def _seen(engine: Engine, closed: Closed, announced: Announced) -> _Seen:
             elif pauser not in unclear:
                 seen.covered_ns += tally.pause_ns
         seen.late |= ends & late
+        seen.gaps |= ends & with_gaps
+        if _masked(engine, closed, queue):
+            seen.masked.add(f"{told}:{port}")
         for name in ends - seen.one_ended:
             if not announced.reports(name, closed.start_ns, closed.end_ns, topology.names):
                 seen.one_ended.add(name)
     return seen
+
+
+def _masked(engine: Engine, closed: Closed, queue: int) -> bool:
+    """Whether the queue's watchdog ignored pause while the cascade lasted, or ended it by that."""
+    port, priority = divmod(queue, PRIORITIES)
+    return engine.noted.blind.masked(port, priority, closed.start_ns, closed.end_ns + layout.GAP_NS)
 
 
 def _unexplained(engine: Engine, closed: Closed) -> list[int]:

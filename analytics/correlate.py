@@ -273,7 +273,7 @@ class Correlate:
             newest_ns = int(events["time_ns"].max(initial=NEVER))
         if not len(events):
             return
-        numbers = fabric.asked.numbers(batch.stream.device, batch.ports)
+        numbers = fabric.asked.numbers(batch.stream.source, batch.stream.device, batch.ports)
         named = numbers[events["port"]]
         if pauses:
             self._end_pauses(fabric, state.follow(events, named))
@@ -367,7 +367,7 @@ class Correlate:
                 due = events["time_ns"] < stop_ns
                 now, now_numbers = picked(events, due), numbers[due]
                 events, numbers = picked(events, ~due), numbers[~due]
-            engine.add_rows(now, engine.places(fabric.asked, now_numbers), fabric.announced, horizon_ns)
+            engine.add_rows(*engine.placed(now, now_numbers, fabric.asked), fabric.announced, horizon_ns)
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - LAG_NS
             engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
 

@@ -20,6 +20,7 @@ from analytics.announced import Announced
 from analytics.asked_names import AskedNames, names_a_port
 from analytics.flows import KnownFlows
 from analytics.groups import carry_groups
+from analytics.impossible import impossible
 from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
 from analytics.membership import forget_slots, living
@@ -29,11 +30,12 @@ from analytics.pause_logs import PauseLogs
 from analytics.port_sets import ALL
 from analytics.renames import carry_names
 from analytics.rows import with_window_rows
+from analytics.tellers import Tellers
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows, SentByFlows
 from stream.facts import Device, Flow, Link
 from stream.identity import Standing
-from stream.record import Events
+from stream.record import Events, picked
 
 Ints = npt.NDArray[np.int64]
 
@@ -62,6 +64,7 @@ class Engine:
         self._ahead: Ints = np.zeros(0, np.int64)
         """By device, how far its clock is ahead."""
         self.noted = Noted()
+        self.tellers = Tellers()
         self.ledgers = Ledgers()
         self.sent = SentByFlows()
         self.cursor_ns = layout.NEVER
@@ -102,13 +105,20 @@ class Engine:
         """Takes a version of a flow in that holds from a time on."""
         self.flows.add(flow, from_ns, self._needed_ns)
 
-    def places(self, names: AskedNames, numbers: Ints) -> Ints:
-        """The ports that pairs of names mean by the facts known."""
+    def placed(self, events: Events, numbers: Ints, names: AskedNames) -> tuple[Events, Ints]:
+        """The rows that count, of those that come next in event time, and the ports that their names mean by now."""
         self._grow()
         place = self.topology.place
         new = [place(*pair) for pair in names.pairs[len(self._places) :]]
         self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
-        return self._places[numbers]
+        sources = names.source_of(numbers)
+        events, ports, left_out = self.tellers.chosen(events, self._places[numbers], sources, names.sources)
+        self.counters["pauses_told_by_others"] += left_out
+        untrue = impossible(events)
+        if untrue.any():
+            self.counters["paused_beyond_the_window"] += int(untrue.sum())
+            events, ports = picked(events, ~untrue), ports[~untrue]
+        return events, ports
 
     def add_rows(self, events: Events, ports: Ints, announced: Announced, horizon_ns: int) -> None:
         """Takes settled rows in; `ports` are indices of the topology.
@@ -205,7 +215,7 @@ class Engine:
         twin._shares_topology = True
         twin.sent = self.sent.copy()
         twin.logs = self.logs.copy()
-        twin.noted, twin._counted = self.noted.copy(), set(self._counted)
+        twin.noted, twin.tellers, twin._counted = self.noted.copy(), self.tellers.copy(), set(self._counted)
         for name in ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "filled"):
             setattr(twin, name, getattr(self, name).copy())
         twin.free_slots = list(self.free_slots)
@@ -226,7 +236,7 @@ class Engine:
         return state | {
             "topology": self.topology.state(), "ledgers": self.ledgers.state(), "cursor_ns": self.cursor_ns,
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
-            "noted": self.noted.state(), "sent": self.sent.state(),
+            "noted": self.noted.state(), "tellers": self.tellers.state(), "sent": self.sent.state(),
             "needed_ns": self._needed_ns, "flows": self.flows.state(),
             "logs": self.logs.state(),
         }  # fmt: skip
@@ -241,6 +251,7 @@ class Engine:
         self.cursor_ns, self.next_expiry_ns = state["cursor_ns"], state["next_expiry_ns"]
         self.free_slots, self._stale = state["free_slots"], state["stale"]
         self.noted = Noted.of_state(state["noted"])
+        self.tellers = Tellers.of_state(state["tellers"])
         self.sent.load(state["sent"])
         self._needed_ns = state["needed_ns"]
         self.logs = PauseLogs.of_state(state["logs"])
@@ -282,7 +293,7 @@ class Engine:
             self.missed = np.concatenate((self.missed, np.zeros((queues, layout.MS_COLUMNS), np.int64)))
             grown = layout.new_state(
                 len(self.topology.ports) - len(self.ports), layout.P_COLUMNS,
-                c2=layout.NEVER, c4=layout.NEVER,
+                c2=layout.NEVER, c4=layout.NEVER, c6=layout.NEVER,
             )  # fmt: skip
             self.ports = np.concatenate((self.ports, grown))
         devices = len(self.topology.devices) - len(self.devices)

@@ -1,4 +1,4 @@
-"""What the engine keeps with its times and looks up when a cascade closes: PCIe states, losses, unexplained names."""
+"""What the engine keeps with its times and looks up when a cascade closes: PCIe states, losses, what is not seen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.asked_names import Unexplained, congestion
+from analytics.blind import Blind
 from analytics.topology import Topology
 from stream import kinds
 from stream.record import Events
@@ -33,6 +34,7 @@ class Noted:
         self.losses: list[tuple[int, int, int]] = []
         """(time_ns, device, rows lost or UNKNOWN) of sequence gaps and source losses."""
         self.unexplained = Unexplained()
+        self.blind = Blind()
 
     def take(self, events: Events, ports: Ints, topology: Topology) -> None:
         """Reads settled rows."""
@@ -49,6 +51,7 @@ class Noted:
             self.losses.append((int(row["time_ns"]), topology.ports[port][0], int(row["value"])))
         unexplained = topology.unresolved[ports] & congestion(events)
         self.unexplained.add(ports[unexplained], events["time_ns"][unexplained])
+        self.blind.take(events, ports)
 
     def carry(self, topology: Topology) -> None:
         """Moves readings to the ports that their names now mean."""
@@ -59,33 +62,37 @@ class Noted:
                 here, name = topology.ports[topology.moved_ports.get(port, port)]
                 moved.setdefault(here, []).append(reading._replace(port=name))
         self.pcie = {device: sorted(readings) for device, readings in moved.items()}
+        self.blind.carry(topology.moved_ports)
 
     def forget(self, before_ns: int) -> None:
         """Drops what no cascade can ask for any more."""
         self.pcie = {device: _needed(readings, before_ns) for device, readings in self.pcie.items()}
         self.losses = [loss for loss in self.losses if loss[0] >= before_ns]
         self.unexplained.forget(before_ns)
+        self.blind.forget(before_ns)
 
     def copy(self) -> Noted:
         """A copy that further rows change alone."""
         twin = Noted()
         twin.pcie = {device: list(readings) for device, readings in self.pcie.items()}
         twin.losses, twin.unexplained = list(self.losses), self.unexplained.copy()
+        twin.blind = self.blind.copy()
         return twin
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         pcie = [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()]
-        return [pcie, [list(loss) for loss in self.losses], self.unexplained.state()]
+        return [pcie, [list(loss) for loss in self.losses], self.unexplained.state(), self.blind.state()]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Noted:
         """Continues from `state()`."""
         noted = cls()
-        pcie, losses, unexplained = state
+        pcie, losses, unexplained, blind = state
         noted.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in pcie}
         noted.losses = [(time_ns, device, count) for time_ns, device, count in losses]
         noted.unexplained.load(unexplained)
+        noted.blind = Blind.of_state(blind)
         return noted
 
 

@@ -18,6 +18,7 @@ from analytics.confidence import ACCEPT_PPM, PPM, confidence_of, losses
 from analytics.cycles import rings
 from analytics.engine import Closed, Engine
 from analytics.ledger import QueueTally, bounded_sum
+from analytics.severity import severity_of
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import Exposure, exposures
 from stream import kinds
@@ -35,10 +36,6 @@ MAX_LISTED = 1_000
 
 EXPOSURE_NS = 2_000
 """A flow is a victim from here on: the time that a burst of 100 kB takes at 400 Gb/s."""
-HARMLESS_NS = 100_000
-WARNING_SHARE, CRITICAL_SHARE = 0.05, 0.20
-LIFE_MIN_NS = 1_000_000
-"""Shorter cascades are held against this time: a few short stops in a millisecond hurt nobody."""
 
 
 def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int | str) -> Cascade:
@@ -64,7 +61,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
     confidence = confidence_of(engine, closed, announced, shares, pause_ns)
-    severity, reason = _severity(engine, closed, pause_ns)
+    severity, reason = severity_of(engine, closed, pause_ns)
     lost = losses(engine, closed) | {"stops_not_followed": ledger.stops_not_followed}
     victims = _victims(engine, closed, roots)
     # Who fed a root is no victim, so the longest lists are cut only now.
@@ -458,21 +455,3 @@ def _edges(engine: Engine, closed: Closed) -> list[Edge]:
     total = sum(merged.values())
     edges = [Edge(*key, share_ppm=ppm * PPM // total) for key, ppm in merged.items() if total]
     return sorted(edges, key=lambda edge: (-edge.share_ppm, edge.device, edge.ingress_port, edge.egress_port))
-
-
-def _severity(engine: Engine, closed: Closed, pause_ns: int) -> tuple[str, str]:
-    """How much it cost: the largest share of the cascade's time that a queue was stopped, and so all flows in it."""
-    if pause_ns < HARMLESS_NS:
-        return "info", f"all stops together lasted {pause_ns / 1000:.1f} us"
-    topology = engine.topology
-    life_ns = max(closed.end_ns - closed.start_ns, LIFE_MIN_NS)
-    worst, tally = max(
-        closed.ledger.queues.items(),
-        key=lambda pair: (pair[1].pause_ns, _place(engine, pair[0])),
-    )
-    share = min(1.0, tally.pause_ns / life_ns)
-    device, port, _ = topology.queue_name(worst)
-    reason = f"{device}:{port} was stopped for {share:.1%} of {life_ns / 1e6:.2f} ms"
-    if share >= CRITICAL_SHARE:
-        return "critical", reason
-    return ("warning" if share >= WARNING_SHARE else "info"), reason

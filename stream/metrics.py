@@ -76,6 +76,8 @@ COUNTERS: dict[str, str] = {
     "step_changes_of_no_use": "Changes of the roster that were known already or came too late.",
     "step_pauses_without_open": "Pause intervals whose beginning was not seen.",
     "step_pauses_without_close": "Pauses that began again before they had ended.",
+    "step_pauses_told_by_others": "Rows of pauses of a port of which another source tells; left out.",
+    "step_paused_beyond_the_window": "Windows told to hold more than twice as much paused time as they last; left out.",
     "step_pauses_on_unknown_links": "Pauses of a port whose link is not known: nobody can be blamed.",
     "step_pauses_sent_on_unknown_links": "Pauses that a port sent whose link is not known.",
     "step_windows_longer_than_announced": "Rows that sum over more time than their stream announced.",
