@@ -103,7 +103,8 @@ class _StreamState:
         """The state for a snapshot: of the slots, those alone that a pause has ever touched."""
         used = np.flatnonzero(self.order)
         return [list(self.ports), used, self.open_ns[used], self.order[used], self.logged[used],
-                self.waiting.view(np.uint8), self.mark_ns, self.reached_ns, self.next_seq, self.out_seq, self.lost, self.finished]  # fmt: skip
+                self.waiting.view(np.uint8), self.mark_ns, self.reached_ns, self.next_seq, self.out_seq, self.lost,
+                self.finished]  # fmt: skip
 
     @classmethod
     def of_plain(cls, plain: list[Any]) -> _StreamState:
