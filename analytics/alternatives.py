@@ -51,7 +51,9 @@ def no_storm(root: RootFacts) -> str:
         return f"its stops lasted {_ms(root.stopped_ns)} together, less than {_ms(classes.STORM_MIN_NS)}"
     cover = root.stopped_ns / max(root.stopped_span_ns, 1)
     if cover < classes.STORM_COVER:
-        return f"its stops cover {cover:.0%} of the time from the first to the last, in a storm {classes.STORM_COVER:.0%}"
+        return (
+            f"its stops cover {cover:.0%} of the time from the first to the last, in a storm {classes.STORM_COVER:.0%}"
+        )
     return (
         f"its port sent {root.sent_ratio or 0:.0%} of its line rate meanwhile,"
         f" in a storm {classes.STORM_SENT_RATIO:.0%} at most"
@@ -114,8 +116,7 @@ def no_degraded_link(root: RootFacts) -> str:
             f" {classes.DEGRADED_WINDOWS} are needed to tell its rate"
         )
     return (
-        f"it reached {root.max_mbps} of {root.speed_mbps} Mb/s, a degraded link"
-        f" less than {classes.DEGRADED_RATIO:.0%}"
+        f"it reached {root.max_mbps} of {root.speed_mbps} Mb/s, a degraded link less than {classes.DEGRADED_RATIO:.0%}"
     )
 
 

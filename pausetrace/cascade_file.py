@@ -14,7 +14,6 @@ import msgspec
 from stream.cascade import FINAL, Cascade
 from stream.errors import PausetraceError
 
-
 Form = TypeVar("Form")
 
 

@@ -13,7 +13,7 @@ from pausetrace.cascade_tree import place_name
 from pausetrace.class_names import class_name
 from pausetrace.plain_text import printable
 from pausetrace.units import duration_text, share_text
-from stream.cascade import Cascade, PausedQueue, Root
+from stream.cascade import Cascade, Contributor, PausedQueue, Root, Victim
 
 PPM = 1_000_000
 MIN_PEN, MAX_PEN = 1.0, 6.0
@@ -85,13 +85,11 @@ class _Graph:
     def _stoppers(self, queue: PausedQueue) -> list[tuple[Place, int]]:
         """What stopped a queue, with the share in ppm of its stops: queues and roots on its pauser, else the pauser."""
         pauser = queue.paused_by_device
-        named = set(queue.caused_by)
         causes = [
             _queue_place(other)
             for other in self.cascade.queues
-            if other.device == pauser and other.priority == queue.priority
-            and not named.isdisjoint({place_name(pauser, other.port), f"{place_name(pauser, other.port)}:{other.priority}"})
-        ]  # fmt: skip
+            if (other.device, other.priority) == (pauser, queue.priority) and _is_named(other, queue.caused_by)
+        ]
         shares = {
             edge.egress_port: edge.share_ppm
             for edge in self.cascade.edges
@@ -113,6 +111,11 @@ class _Graph:
         ]
 
 
+def _is_named(queue: PausedQueue, names: tuple[str, ...]) -> bool:
+    place = place_name(queue.device, queue.port)
+    return place in names or f"{place}:{queue.priority}" in names
+
+
 def _root_place(root: Root) -> Place:
     return (root.device, root.port, root.priority) if root.port else (root.device, "", -1)
 
@@ -124,8 +127,9 @@ def _queue_place(queue: PausedQueue) -> Place:
 def _hosts(cascade: Cascade) -> set[str]:
     """Devices that are known to be hosts: roots of that kind, and the ends of flows."""
     hosts = {root.device for root in cascade.roots if root.kind == "host"}
-    ends = [*(flow for root in cascade.roots for flow in root.contributors), *cascade.victims]
-    return hosts | {name for flow in ends for name in (flow.src_device, flow.dst_device) if name}
+    flows: list[Contributor | Victim] = [flow for root in cascade.roots for flow in root.contributors]
+    flows += cascade.victims
+    return hosts | {name for flow in flows for name in (flow.src_device, flow.dst_device) if name}
 
 
 def quoted(*lines: str) -> str:

@@ -5,8 +5,10 @@ In: a Cascade. Out: sentences. Pure; the reasons against a class come with the c
 
 from __future__ import annotations
 
+import re
+
 from analytics.alternatives import NOT_POLARIZED
-from analytics.missing import part_raised
+from analytics.missing import LOST, PCIE, part_raised
 from pausetrace.cascade_tree import place_name
 from pausetrace.class_names import class_name
 from pausetrace.units import duration_text, share_text
@@ -15,6 +17,27 @@ from stream.cascade import Cascade, Root
 PPM = 1_000_000
 VERDICT_PPM = 500_000
 """From here on a cascade is a verdict (docs/concepts.md)."""
+ACCEPT_PPM = 100_000
+"""From this share on a root is asserted (docs/diagnosis.md)."""
+MAX_ROOTS = 3
+OTHERWISE: dict[str, str] = {
+    "slow_receiver_pcie": "a PCIe link of {place} at its maximum at that time would take its class away",
+    "slow_receiver_host": "a PCIe link of {place} below its maximum at that time would be the reason instead",
+    "nic_pfc_storm": "bytes that came through the port of {place} meanwhile, or a narrow PCIe link of it, would make it"
+    " a slow receiver",
+    "incast": "pauses that the host behind {place} sent itself, had they been missed, would make that host the root",
+    "oversubscribed_host_link": "a third sender, or pauses that the host behind {place} sent itself, would make it an"
+    " incast or that host the root",
+    "link_degraded": "a window in which {place} was queued, not stopped and sent at its nominal rate would clear it",
+    "ecmp_collision": "siblings of {place} that were down or drained would make it a want of links, not of luck",
+    "hash_polarization": "the same flows on other links at one of the tiers would make it two collisions by chance",
+    "fabric_overload": "flows that mostly go to one host would make {place} an incast, one hop before it",
+    "misconfiguration": "bytes in a queue of {place} when it paused, of whatever priority, would explain its pauses",
+    "pfc_deadlock": "bytes that left by {place} or another queue of the ring meanwhile would show that it still moves",
+    "cyclic_dependency": "a longer time in which no queue of the ring through {place} sends would make it a deadlock",
+    "unclassified": "bytes and depths of {place} and its siblings at shorter intervals may give it a class",
+}
+"""By class, what somebody would have to observe for the root to be something else."""
 
 
 def alternatives(cascade: Cascade) -> tuple[str, ...]:
@@ -37,14 +60,15 @@ def alternatives(cascade: Cascade) -> tuple[str, ...]:
 def missing(cascade: Cascade) -> tuple[str, ...]:
     """What no source reported, and what was lost on the way."""
     said = [f"Not seen: {sentence}." for sentence in cascade.missing_evidence]
-    said += [f"Counted on the way: {count:,} {name.replace('_', ' ')}." for name, count in cascade.losses.items() if count]
+    said += [
+        f"Counted on the way: {count:,} {name.replace('_', ' ')}." for name, count in cascade.losses.items() if count
+    ]
     return tuple(said) or ("Nothing that the verdict rests on is missing.",)
 
 
 def changes(cascade: Cascade) -> tuple[str, ...]:
     """What further evidence would do to the confidence, the roots, the classes and the flows."""
-    said = [*_raised(cascade), *_first_root(cascade), *_classes(cascade), *_flows(cascade)]
-    return tuple(said) or ("Nothing that could still be seen would change it.",)
+    return (*_raised(cascade), *_first_root(cascade), *_classes(cascade), *_flows(cascade))
 
 
 def _raised(cascade: Cascade) -> list[str]:
@@ -54,16 +78,19 @@ def _raised(cascade: Cascade) -> list[str]:
         by_part.setdefault(part_raised(sentence), []).append(sentence)
     said = []
     for part, sentences in by_part.items():
-        listed = " and ".join(sentences)
+        # What was lost is named as what there is, all else as what there is not.
+        listed = " and ".join(f"without {what}" if what.endswith(LOST) else f"with {what}" for what in sentences)
+        listed = f"{listed[0].upper()}{listed[1:]}"
         now, of_part = cascade.confidence_ppm, cascade.confidence_parts.get(part, 0)
         if not of_part or of_part >= PPM:
-            said.append(f"If {listed} were seen, the verdict would rest on more than it does.")
+            already = f"; {part} is 1.00 already" if of_part else ""
+            said.append(f"{listed}, the verdict would rest on more than it does{already}.")
             continue
         then = min(PPM, now * PPM // of_part)
         verdict = ", which would make it a verdict" if now < VERDICT_PPM <= then else ""
         said.append(
-            f"If {listed} were seen and agreed, {part} would rise from {_figure(of_part)} to at most 1.00, and the"
-            f" confidence from {_figure(now)} to at most {_figure(then)}{verdict}."
+            f"{listed}, {part} would rise from {_figure(of_part)} to at most 1.00, and the confidence from"
+            f" {_figure(now)} to at most {_figure(then)}{verdict}."
         )
     if (margin := cascade.confidence_parts.get("margin", PPM)) < PPM:
         said.append(
@@ -80,25 +107,26 @@ def _first_root(cascade: Cascade) -> list[str]:
     half = (roots[0].share_ppm - roots[1].share_ppm) // 2
     moved = duration_text(cascade.pause_ns * half // PPM)
     return [
-        f"{_place(roots[0])} stays the first root unless {share_text(half)} of the blame ({moved} of pause) turns out to"
-        f" be that of {_place(roots[1])}."
+        f"{_place(roots[0])} stays the first root unless {share_text(half)} of the blame ({moved} of pause)"
+        f" turns out to be that of {_place(roots[1])}."
     ]
 
 
 def _classes(cascade: Cascade) -> list[str]:
-    """What a host's PCIe state, or bytes and depths of a switch, would decide where nobody reports them."""
+    """Of each asserted root, an observation that would give it another class."""
+    asserted = [root for root in cascade.roots if root.share_ppm >= ACCEPT_PPM]
     said = []
-    for root in cascade.roots:
-        unseen = any(sentence.startswith("PCIe state of") and root.device in sentence for sentence in cascade.missing_evidence)
-        if root.kind == "host" and unseen:
-            said.append(
-                f"A PCIe link of {root.device} that is reported below its maximum would make it"
-                f" {_named('slow_receiver_pcie')}, one that is whole would rule that out."
+    for root in sorted(asserted, key=lambda root: -root.share_ppm)[:MAX_ROOTS]:
+        by = OTHERWISE.get(root.root_class, OTHERWISE["unclassified"])
+        if root.kind == "host" and _lacks_pcie(cascade, root.device):
+            by = (
+                f"a PCIe link of {{place}} reported below its maximum would say"
+                f" {class_name('slow_receiver_pcie').title}, one reported whole would rule that out"
             )
-        elif root.kind == "unknown":
-            said.append(f"Queue depths of {root.device} would say which of its queues held the bytes, or that none did.")
-        elif root.root_class == "unclassified":
-            said.append(f"Bytes and depths of {_place(root)} and its siblings at shorter intervals may give it a class.")
+        if root.kind == "unknown" and root.root_class == "unclassified":
+            by = "queue depths of {place} would say which of its queues held the bytes, or that none did"
+        told = by.format(place=_place(root))
+        said.append(f"{told[0].upper()}{told[1:]}.")
     return said
 
 
@@ -109,6 +137,11 @@ def _flows(cascade: Cascade) -> list[str]:
     if any(flow.estimated for flow in flows):
         return ["Bytes of flows by port would tell those that fed it from those that only share its path."]
     return []
+
+
+def _lacks_pcie(cascade: Cascade, host: str) -> bool:
+    named = re.compile(rf"{re.escape(PCIE)} (.*, )?{re.escape(host)}(,| and|$)")
+    return any(named.match(sentence) for sentence in cascade.missing_evidence)
 
 
 def _named(root_class: str) -> str:

@@ -1,4 +1,4 @@
-"""A cascade in plain sentences: the verdict, its evidence, the way, the flows, the timeline, and what speaks against it.
+"""A cascade in plain sentences: verdict, evidence, way, flows, timeline, and what speaks against it.
 
 In: a Cascade as published. Out: an Explanation, sections of sentences in the order in which they are read. Pure;
 explanation_text.py writes it for people.
@@ -93,7 +93,9 @@ def _verdict(cascade: Cascade, local: bool) -> tuple[str, ...]:
     ]
     parts = [name for name in PARTS if name in cascade.confidence_parts]
     if parts:
-        made_of = "; ".join(f"{name} {figure(cascade.confidence_parts[name])} ({PART_MEANINGS[name]})" for name in parts)
+        made_of = "; ".join(
+            f"{name} {figure(cascade.confidence_parts[name])} ({PART_MEANINGS[name]})" for name in parts
+        )
         said.append(f"The confidence is made of {made_of}.")
     said.append(f"{state}: cascade {cascade.id} of fabric {cascade.fabric}.")
     return tuple(said)
@@ -132,9 +134,8 @@ def _flows(cascade: Cascade) -> tuple[str, ...]:
                 f"{flow_name(flow)} {how} {place} with {bytes_text(flow.bytes)},"
                 f" {share_text(flow.share_ppm)} of what came there."
             )
-        if left := len(root.contributors) - MAX_FLOWS:
-            if left > 0:
-                said.append(f"{_count(left, 'more flow')} fed {place}.")
+        if len(root.contributors) > MAX_FLOWS:
+            said.append(f"{_count(len(root.contributors) - MAX_FLOWS, 'more flow')} fed {place}.")
     if not said:
         said.append("Which flows fed it is not known: nobody told their paths or counted their bytes.")
     for victim in cascade.victims[:MAX_FLOWS]:
@@ -146,7 +147,7 @@ def _flows(cascade: Cascade) -> tuple[str, ...]:
             f"{f': by {roots}' if roots else ''}."
         )
     if len(cascade.victims) > MAX_FLOWS:
-        said.append(f"{_count(len(cascade.victims) - MAX_FLOWS, 'more flow')} were held up for less.")
+        said.append(f"For less time {_count(len(cascade.victims) - MAX_FLOWS, 'more flow')} had to wait.")
     if not cascade.victims:
         said.append("No flow that fed no root is known to have been held up.")
     return tuple(said)

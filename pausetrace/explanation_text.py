@@ -21,7 +21,7 @@ def as_text(explanation: Explanation, width: int = MAX_WIDTH) -> str:
     width = max(MIN_WIDTH, min(width, MAX_WIDTH))
     lines = []
     for section in explanation.sections:
-        lines += [section.title, "-" * min(len(section.title), width)]
+        lines += [*textwrap.wrap(section.title, width), "-" * min(len(section.title), width)]
         for sentence in section.sentences:
             lines += textwrap.wrap(
                 printable(sentence), width, initial_indent="* ", subsequent_indent="  ",

@@ -40,7 +40,7 @@ def way(cascade: Cascade) -> tuple[str, ...]:
 def _hop(node: Node, start_ns: int, several: bool) -> str:
     queue = node.queue
     first = isinstance(node.parent, Tree)
-    cause = "" if first else f"Stopped itself at {_parent_name(node)}, "
+    cause = "" if first else f"since {_parent_name(node)} could not send, "
     times = "once" if queue.pauses == 1 else f"{queue.pauses:,} times"
     pauser = queue.paused_by_device or "an unknown device"
     priority = f" of priority {queue.priority}" if several and queue.priority <= 7 else ""
@@ -49,7 +49,7 @@ def _hop(node: Node, start_ns: int, several: bool) -> str:
     if queue.first_ns is not None and queue.last_ns is not None:
         span = f", from {_after(queue.first_ns - start_ns)} to {_after(queue.last_ns - start_ns)}"
     return (
-        f"{cause}{pauser} stopped {place_name(queue.device, queue.port)}{priority} {times}, for"
+        f"Hop {queue.depth}: {cause}{pauser} stopped {place_name(queue.device, queue.port)}{priority} {times}, for"
         f" {duration_text(queue.pause_ns)}{span}{also}."
     )
 

@@ -21,8 +21,8 @@ def register(verbs: Verbs) -> None:
     parser = add_verb(
         verbs, "explain", "tell one cascade in sentences: evidence, timeline, alternatives", run,
         "Tells the worst cascade of a trace folder or a capture, or the one whose id begins with ID: the verdict and\n"
-        "its evidence, the way it took, who fed it and who suffered, what else it could be, what was not seen, and what\n"
-        "would change the verdict. Needs no Kafka.",
+        "its evidence, the way it took, who fed it and who suffered, what else it could be, what was not seen, and\n"
+        "what would change the verdict. Needs no Kafka.",
     )  # fmt: skip
     parser.add_argument("path", metavar="PATH", nargs="?", help="the folder; left out with --cascade")
     parser.add_argument("id", metavar="ID", nargs="?", help="how the cascade's id begins (default: the worst)")
@@ -36,6 +36,7 @@ def register(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explains one cascade."""
+    from pausetrace.report import why_no_cascade
     from stream.errors import ConfigError
 
     if args.cascade is not None:
@@ -50,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
     analysis = analyze_path(args)
     for note in analysis.notes:
         print(f"pausetrace: note: {note}", file=sys.stderr)
-    why = "no queue was stopped by another" if analysis.has_pauses else "there are no exact pause events to make one from"
-    return _tell(args, analysis.cascades, args.id, why)
+    return _tell(args, analysis.cascades, args.id, why_no_cascade(analysis.has_pauses))
 
 
 def _tell(args: argparse.Namespace, cascades: Sequence[Cascade], prefix: str | None, why_none: str) -> int:
@@ -87,13 +87,19 @@ def _choose(cascades: Sequence[Cascade], prefix: str | None) -> Cascade | None:
 
     ordered = worst_first([cascade for cascade in cascades if cascade.merged_into is None])
     if prefix is None:
+        if ordered[1:]:
+            print(f"pausetrace: note: the worst of {len(ordered)}; the others are {_ids(ordered[1:])}", file=sys.stderr)
         return next(iter(ordered), None)
     found = [cascade for cascade in ordered if cascade.id.startswith(prefix)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise ConfigError(f"{len(found)} cascades have ids that begin with {prefix}", f"such as {_ids(found)}: give more of it")
-    raise ConfigError(f"no cascade's id begins with {prefix}", f"there are {_ids(ordered)}" if ordered else "there is none")
+        raise ConfigError(
+            f"{len(found)} cascades have ids that begin with {prefix}", f"such as {_ids(found)}: give more of it"
+        )
+    raise ConfigError(
+        f"no cascade's id begins with {prefix}", f"there are {_ids(ordered)}" if ordered else "there is none"
+    )
 
 
 def _ids(cascades: Sequence[Cascade]) -> str:

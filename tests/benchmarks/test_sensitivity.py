@@ -28,7 +28,9 @@ def test_every_constant_is_there_and_changes(script: dict[str, Any]) -> None:
             for factor in script["FACTORS"]:
                 changed = script["with_constant"](source, name, factor)
                 values: dict[str, Any] = {}
-                line = next(line for line in changed.source.splitlines() if line.partition(" =")[0].split(", ").count(name))
+                line = next(
+                    line for line in changed.source.splitlines() if line.partition(" =")[0].split(", ").count(name)
+                )
                 exec(line, values)
                 assert values[name] == changed.after
                 if changed.before > 1 or factor > 1:

@@ -14,9 +14,7 @@ from pausetrace.class_names import CLASSES
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "diagnosis.md").read_text()
 SECTIONS = dict(re.findall(r"^### `(\w+)`\n(.*?)(?=^##)", PAGE, flags=re.MULTILINE | re.DOTALL))
-CONSTANTS = {
-    name: value for name, value in vars(classes).items() if name.isupper() and isinstance(value, int | float)
-}
+CONSTANTS = {name: value for name, value in vars(classes).items() if name.isupper() and isinstance(value, int | float)}
 
 
 def test_every_class_has_its_section() -> None:

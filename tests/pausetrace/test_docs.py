@@ -39,7 +39,9 @@ def words(svg: str) -> list[str]:
 def test_the_pictures_of_the_diagnosis_show_what_is_found_today(picture: dict[str, Any]) -> None:
     for name, trace in picture["PICTURES"].items():
         drawn = (ROOT / f"docs/pictures/{name}.svg").read_text()
-        assert words(drawn) == words(picture["picture_svg"](picture["trace_cascade"](trace), f"pausetrace analyze {trace}")), RENEW
+        assert words(drawn) == words(
+            picture["picture_svg"](picture["trace_cascade"](trace), f"pausetrace analyze {trace}")
+        ), RENEW
         assert re.findall(r"https?://[^\"' ]*", drawn) == ["http://www.w3.org/2000/svg"]
 
 

@@ -6,13 +6,28 @@ import subprocess
 import pytest
 from msgspec.structs import replace
 
-from pausetrace.dot import COLOURS, MAX_PEN, MIN_PEN, dot_graph
 from pausetrace.class_names import CLASSES
+from pausetrace.dot import COLOURS, MAX_PEN, MIN_PEN, dot_graph
 from stream.cascade import Cascade, PausedQueue
 from tests.pausetrace.dot_grammar import Graph, label_lines, read
 from tests.pausetrace.sample_cascades import SLOW_RECEIVER, SUSPECTS
 
-HOSTILE = ['"', "\\", 'a"b\\', "\\n", "a\nb", "x -> y", "]; }", "<b>x</b>", "&lt;", "/* x */", "# x", "graph", "é世", "\x1b[2J"]
+HOSTILE = [
+    '"',
+    "\\",
+    'a"b\\',
+    "\\n",
+    "a\nb",
+    "x -> y",
+    "]; }",
+    "<b>x</b>",
+    "&lt;",
+    "/* x */",
+    "# x",
+    "graph",
+    "é世",
+    "\x1b[2J",
+]
 
 
 def by_name(graph: Graph) -> dict[str, str]:
@@ -22,7 +37,10 @@ def by_name(graph: Graph) -> dict[str, str]:
 
 def arrows(cascade: Cascade) -> set[tuple[str, str]]:
     graph = read(dot_graph([cascade]))
-    names = {number: label_lines(attributes["label"])[0].partition(" priority")[0] for number, attributes in graph.nodes.items()}
+    names = {
+        number: label_lines(attributes["label"])[0].partition(" priority")[0]
+        for number, attributes in graph.nodes.items()
+    }
     return {(names[tail], names[head]) for tail, head, _ in graph.edges}
 
 
@@ -67,7 +85,10 @@ def test_a_pauser_without_a_known_cause_is_a_node_of_its_own() -> None:
 
 def test_several_cascades_are_clusters_without_a_common_node() -> None:
     graph = read(dot_graph([SLOW_RECEIVER, replace(SUSPECTS, id="0b"), replace(SUSPECTS, id="0c", merged_into="0b")]))
-    assert [label_lines(label)[0] for label in graph.clusters.values()] == ["8a3f52c19b0d44e7 (critical)", "0b (suspects)"]
+    assert [label_lines(label)[0] for label in graph.clusters.values()] == [
+        "8a3f52c19b0d44e7 (critical)",
+        "0b (suspects)",
+    ]
     assert len(graph.nodes) == 2 * len(read(dot_graph([SLOW_RECEIVER])).nodes)
     assert all(tail in graph.nodes and head in graph.nodes for tail, head, _ in graph.edges)
 
@@ -104,6 +125,8 @@ def test_every_colour_of_a_class_can_be_read_on_paper() -> None:
 def test_graphviz_reads_it(name: str) -> None:
     dot = shutil.which("dot")
     assert dot
-    done = subprocess.run([dot, "-Tplain"], input=dot_graph([hostile(name)]), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [dot, "-Tplain"], input=dot_graph([hostile(name)]), capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["graph", "node", "node", "edge", "stop"]

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from analytics.missing import PARTS, RAISES, part_raised
-from analytics.verdict import VERDICT_PPM
+from analytics.verdict import ACCEPT_PPM, VERDICT_PPM
 from pausetrace import doubts
 from pausetrace.analysis import analyze_trace
 from pausetrace.class_names import CLASSES
@@ -16,6 +16,8 @@ from pausetrace.explanation_text import as_markdown, as_text
 from pausetrace.report import worst_first
 from pausetrace.way import MAX_HOPS
 from stream.cascade import Alternative, Cascade
+from stream.kinds import SOURCE_LOST
+from tests.analytics.test_verdict import stopped_host
 from tests.pausetrace.golden import assert_golden
 from tests.pausetrace.sample_cascades import SLOW_RECEIVER, SUSPECTS
 
@@ -67,9 +69,12 @@ def test_the_way_tells_every_queue_after_the_one_that_stopped_it() -> None:
         queue.device: next(at for at, line in enumerate(way) if f" stopped {queue.device}:{queue.port} " in line)
         for queue in SLOW_RECEIVER.queues
     }
-    assert place_of["tor4"] < place_of["agg5"] < place_of["core2"] < place_of["agg3"] < place_of["tor3"] < place_of["h6"]
-    assert "Stopped itself at tor3:p4, tor3 stopped h6:eth0 30 times, for 178 µs (also because of tor3:p4)." not in way
-    assert any(line.startswith("Stopped itself at tor3:p4, tor3 stopped h6:eth0 30 times, for 178 µs") for line in way)
+    assert (
+        place_of["tor4"] < place_of["agg5"] < place_of["core2"] < place_of["agg3"] < place_of["tor3"] < place_of["h6"]
+    )
+    assert any(
+        line == "Hop 6: since tor3:p4 could not send, tor3 stopped h6:eth0 30 times, for 178 µs." for line in way
+    )
 
 
 def test_a_large_cascade_is_summed_up() -> None:
@@ -91,7 +96,7 @@ def test_the_timeline_is_in_order_and_ends_with_the_cascade() -> None:
 def test_a_confidence_is_told_with_what_would_raise_it() -> None:
     said = section(told_whole(), "change")
     assert (
-        "If pauses as seen by tor3 were seen and agreed, time would rise from 0.90 to at most 1.00, and the confidence"
+        "With pauses as seen by tor3, time would rise from 0.90 to at most 1.00, and the confidence"
         " from 0.60 to at most 0.66."
     ) in said
 
@@ -162,7 +167,17 @@ def test_every_sentence_is_one() -> None:
 
 
 def test_the_bound_of_a_verdict_is_that_of_the_analysis() -> None:
-    assert doubts.VERDICT_PPM == VERDICT_PPM
+    assert (doubts.VERDICT_PPM, doubts.ACCEPT_PPM) == (VERDICT_PPM, ACCEPT_PPM)
+
+
+def test_every_class_says_what_would_make_it_another() -> None:
+    assert doubts.OTHERWISE.keys() == CLASSES.keys()
+    for name in CLASSES:
+        root = replace(SLOW_RECEIVER.roots[0], root_class=name, share_ppm=100_000)
+        said = section(replace(SLOW_RECEIVER, roots=(root,)), "change")
+        assert said.startswith(doubts.OTHERWISE[name].format(place="h9")[1:20], 1)
+    root = replace(SLOW_RECEIVER.roots[0], root_class="class_of_the_future")
+    assert "may give it a class" in section(replace(SLOW_RECEIVER, roots=(root,)), "change")
 
 
 @pytest.fixture(scope="module")
@@ -186,14 +201,32 @@ def test_what_evidence_is_said_to_give_is_what_it_gives(worst: Cascade, tmp_path
             (folder / file.name).symlink_to(file)
     (without, *_) = worst_first(analyze_trace(folder, frozenset(), 1_700_000_000_000_000_000).cascades)
     assert without.missing_evidence == ("PCIe state of h9",)
-    said = section(without, "change")
-    then = re.search(r"confidence from [\d.]+ to at most ([\d.]+)", said)
-    if without.confidence_parts["evidence"] < 1_000_000:
-        assert then is not None
-        assert float(then[1]) >= worst.confidence_ppm // 10_000 / 100
-    else:
-        assert without.confidence_ppm == worst.confidence_ppm
-    assert "A PCIe link of h9 that is reported below its maximum would make it a slow receiver (PCIe)" in said
+    assert without.confidence_ppm == worst.confidence_ppm
+    assert section(without, "change").splitlines() == [
+        "With PCIe state of h9, the verdict would rest on more than it does; evidence is 1.00 already.",
+        "A PCIe link of h9 reported below its maximum would say slow receiver (PCIe), one reported whole would rule"
+        " that out.",
+    ]
+
+
+def test_a_confidence_that_is_promised_is_reached_when_the_evidence_comes() -> None:
+    story = stopped_host()
+    said = section(story.only(), "change")
+    assert (
+        "With PCIe state of h10, evidence would rise from 0.66 to at most 1.00, and the confidence from 0.66 to" in said
+    )
+    story.pcie("h10", 16, 16)
+    assert story.only().confidence_ppm == 1_000_000
+    story.silent.add(("pfc", "leaf1"))
+    said = section(story.only(), "change")
+    assert (
+        "With pauses as seen by leaf1, time would rise from 0.90 to at most 1.00, and the confidence from 0.90 to"
+        in said
+    )
+    story.silent.clear()
+    story.row("queue", "leaf1", "d0", SOURCE_LOST, 500_000, value=4, extra=3)
+    said = section(story.only(), "change")
+    assert "Without 4 rows that were lost or ends that were guessed, time would rise from 0.50 to at most 1.00" in said
 
 
 def test_queues_are_stopped_within_the_cascade_and_causes_before_what_they_cause(worst: Cascade) -> None:
