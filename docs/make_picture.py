@@ -22,10 +22,8 @@ START_NS = 1_796_076_600_000_000_000
 DOCS = Path(__file__).parent
 FILE = DOCS / "demo.svg"
 TRACES = DOCS.parent / "tests/data/ns3"
-PICTURES = {"two-roots": "two_roots-ls-s1", "deadlock": "deadlock-hk-s4"}
+PICTURES = {"slow-receiver": "ring_slow-ls-s1", "deadlock": "deadlock-hk-s4", "degraded-link": "degraded_link-ls-s1"}
 """Files of docs/pictures by the trace whose worst cascade they show."""
-MAX_QUEUES = 12
-"""Queues of a picture of docs/pictures, the longest stopped: what a page needs, not all that there are."""
 
 SVG = """\
 <svg class="pausetrace" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -60,9 +58,8 @@ def demo_cascade() -> Cascade:
 
 
 def trace_cascade(name: str) -> Cascade:
-    """The worst cascade of a trace, cut to the queues that a page has room for."""
-    worst = worst_first(analyze_trace(TRACES / name, frozenset(), START_NS).cascades)[0]
-    return replace(worst, queues=worst.queues[:MAX_QUEUES], victims=())
+    """The worst cascade of a trace."""
+    return worst_first(analyze_trace(TRACES / name, frozenset(), START_NS).cascades)[0]
 
 
 def picture_text(cascade: Cascade) -> str:

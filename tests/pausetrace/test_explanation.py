@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from analytics.confidence import ACCEPT_PPM
 from analytics.missing import PARTS, RAISES, part_raised
-from analytics.verdict import ACCEPT_PPM, VERDICT_PPM
+from analytics.verdict import VERDICT_PPM
 from pausetrace import doubts
 from pausetrace.analysis import analyze_trace
 from pausetrace.class_names import CLASSES
