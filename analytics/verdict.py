@@ -448,7 +448,7 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
                 depth=depth.get(queue, 1),
                 caused_by=tuple(caused_by),
                 first_ns=tally.first_ns if tally.pauses else None,
-                last_ns=tally.last_ns if tally.pauses else None,
+                last_ns=min(tally.last_ns, closed.end_ns) if tally.pauses else None,
             )
         )
     return sorted(listed, key=lambda q: (-q.pause_ns, q.device, q.port, q.priority))

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from pausetrace.cli.options import add_output_option, add_verb
+from pausetrace.cli.row_options import chooses_rows
 from pausetrace.cli.traces import add_analysis_options, analyze_path
 
 TYPE_CHECKING = False
@@ -42,6 +43,10 @@ def run(args: argparse.Namespace) -> int:
     if args.cascade is not None:
         if args.id is not None:
             raise ConfigError(f"both {args.path} and --cascade say what to read", "give one of them")
+        if args.without or args.workers != 1 or chooses_rows(args):
+            raise ConfigError(
+                "a published cascade has no rows to choose or withhold", "give the trace or capture itself"
+            )
         from pausetrace.cascade_file import read_cascades
 
         # With --cascade the only word left is the id.

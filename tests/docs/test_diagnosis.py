@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from analytics import classes, layout
 from analytics.classes import RULES
 from pausetrace.class_names import CLASSES
+from pausetrace.cli.main import build_parser
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "diagnosis.md").read_text()
@@ -39,6 +41,15 @@ def test_every_constant_of_the_classes_is_named_with_its_value(name: str) -> Non
 
 def test_the_memory_of_a_stop_is_what_the_page_says() -> None:
     assert f"`MEMORY_NS` ({layout.MEMORY_NS // 1000} µs" in PAGE
+
+
+def test_every_command_of_the_page_parses() -> None:
+    (block,) = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
+    parts = [part for line in block.splitlines() for part in line.partition("#")[0].split("|")]
+    ours = [shlex.split(part)[1:] for part in parts if part.split()[0] == "pausetrace"]
+    assert len(ours) == 5
+    for words in ours:
+        build_parser().parse_args(words)
 
 
 def test_places_for_tables_are_marked() -> None:
