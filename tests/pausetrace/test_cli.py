@@ -215,7 +215,7 @@ WRITERS = [
     ["schema", "docs"],
     ["analyze", TRACE],
     ["analyze", TRACE, "-o", "json"],
-    ["explain", TRACE],
+    ["explain", TRACE, "fcd"],
     ["config", "show"],
 ]
 
