@@ -116,7 +116,8 @@ def no_degraded_link(root: RootFacts) -> str:
             f" {classes.DEGRADED_WINDOWS} are needed to tell its rate"
         )
     return (
-        f"it reached {root.max_mbps} of {root.speed_mbps} Mb/s, a degraded link less than {classes.DEGRADED_RATIO:.0%}"
+        f"it reached {min(root.max_mbps, root.speed_mbps)} of {root.speed_mbps} Mb/s,"
+        f" a degraded link less than {classes.DEGRADED_RATIO:.0%}"
     )
 
 

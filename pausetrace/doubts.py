@@ -63,6 +63,9 @@ def missing(cascade: Cascade) -> tuple[str, ...]:
     said += [
         f"Counted on the way: {count:,} {name.replace('_', ' ')}." for name, count in cascade.losses.items() if count
     ]
+    lowered = [f"{part} ({_figure(ppm)})" for part, ppm in cascade.confidence_parts.items() if ppm < PPM]
+    if not said and lowered:
+        said.append(f"No source is known to be silent; what lowers the confidence is {' and '.join(lowered)}.")
     return tuple(said) or ("Nothing that the verdict rests on is missing.",)
 
 
@@ -91,6 +94,12 @@ def _raised(cascade: Cascade) -> list[str]:
         said.append(
             f"{listed}, {part} would rise from {_figure(of_part)} to at most 1.00, and the confidence from"
             f" {_figure(now)} to at most {_figure(then)}{verdict}."
+        )
+    if (kinds := cascade.confidence_parts.get("evidence", PPM)) < PPM and "evidence" not in by_part:
+        then = min(PPM, cascade.confidence_ppm * PPM // max(kinds, 1))
+        said.append(
+            f"Further kinds of evidence (queue depths, ECN marks, bytes, the state of hosts) would raise evidence from"
+            f" {_figure(kinds)}, and the confidence from {_figure(cascade.confidence_ppm)} to at most {_figure(then)}."
         )
     if (margin := cascade.confidence_parts.get("margin", PPM)) < PPM:
         said.append(

@@ -17,8 +17,10 @@ def way(cascade: Cascade) -> tuple[str, ...]:
     """Each hop before those that it caused, the longest way first."""
     said: list[str] = []
     told = 0
+    trees = build_trees(cascade)
+    hops = _hops(trees)
     several = len({queue.priority for queue in cascade.queues}) > 1
-    for tree in build_trees(cascade):
+    for tree in trees:
         if tree.root is None:
             said.append("The following stops lead to no root that is named.")
         elif not tree.children:
@@ -31,13 +33,23 @@ def way(cascade: Cascade) -> tuple[str, ...]:
             stack += node.children[::-1]
             told += 1
             if told <= MAX_HOPS:
-                said.append(_hop(node, cascade.start_ns, several))
+                said.append(_hop(node, hops[id(node.queue)], cascade.start_ns, several))
     if told > MAX_HOPS:
         said.append(f"{told - MAX_HOPS:,} more queues were stopped, each for a smaller part.")
     return tuple(said) or ("No queue that was stopped is listed.",)
 
 
-def _hop(node: Node, start_ns: int, several: bool) -> str:
+def _hops(trees: list[Tree]) -> dict[int, int]:
+    """How many hops each queue is from its root in the tree, by id: in a ring the shortest way says nothing."""
+    found: dict[int, int] = {}
+    level, nodes = 1, [node for tree in trees for node in tree.children]
+    while nodes:
+        found.update((id(node.queue), level) for node in nodes)
+        level, nodes = level + 1, [child for node in nodes for child in node.children]
+    return found
+
+
+def _hop(node: Node, hop: int, start_ns: int, several: bool) -> str:
     queue = node.queue
     first = isinstance(node.parent, Tree)
     cause = "" if first else f"since {_parent_name(node)} could not send, "
@@ -49,7 +61,7 @@ def _hop(node: Node, start_ns: int, several: bool) -> str:
     if queue.first_ns is not None and queue.last_ns is not None:
         span = f", from {_after(queue.first_ns - start_ns)} to {_after(queue.last_ns - start_ns)}"
     return (
-        f"Hop {queue.depth}: {cause}{pauser} stopped {place_name(queue.device, queue.port)}{priority} {times}, for"
+        f"Hop {hop}: {cause}{pauser} stopped {place_name(queue.device, queue.port)}{priority} {times}, for"
         f" {duration_text(queue.pause_ns)}{span}{also}."
     )
 
@@ -60,22 +72,23 @@ def _parent_name(node: Node) -> str:
 
 
 def timeline(cascade: Cascade, local: bool) -> tuple[str, ...]:
-    """The first stop, when each depth was reached, the end; without times of queues only beginning and end."""
+    """The first stop, when each hop was reached, the end; without times of queues only beginning and end."""
     said = []
+    hops = _hops(build_trees(cascade))
     timed = [(queue.first_ns, queue) for queue in cascade.queues if queue.first_ns is not None]
-    by_depth: dict[int, list[tuple[int, PausedQueue]]] = {}
+    by_hop: dict[int, list[tuple[int, PausedQueue]]] = {}
     for first_ns, queue in timed:
-        by_depth.setdefault(queue.depth, []).append((first_ns, queue))
+        by_hop.setdefault(hops[id(queue)], []).append((first_ns, queue))
     begun = time_text(cascade.start_ns, local)
     if not timed:
         said.append(f"{begun}: the first stop.")
-    for depth, reached in sorted(by_depth.items()):
+    for hop, reached in sorted(by_hop.items()):
         first_ns, queue = min(reached, key=lambda pair: (pair[0], pair[1].device, pair[1].port, pair[1].priority))
-        hops = "next to a root" if depth == 1 else f"{depth} hops from a root"
+        place = "next to a root" if hop == 1 else f"{hop} hops from a root"
         count = f", the first of {len(reached):,}" if len(reached) > 1 else ""
         said.append(
             f"{time_text(first_ns, local)} ({_after(first_ns - cascade.start_ns)}):"
-            f" {place_name(queue.device, queue.port)} is stopped, {hops}{count}."
+            f" {place_name(queue.device, queue.port)} is stopped, {place}{count}."
         )
     end = "the last stop ends" if cascade.revision == FINAL else "so far the last that is known"
     said.append(f"{time_text(cascade.end_ns, local)} ({_after(cascade.end_ns - cascade.start_ns)}): {end}.")

@@ -16,7 +16,7 @@ from pausetrace.explanation import Explanation, explain
 from pausetrace.explanation_text import as_markdown, as_text
 from pausetrace.report import worst_first
 from pausetrace.way import MAX_HOPS
-from stream.cascade import Alternative, Cascade
+from stream.cascade import Alternative, Cascade, PausedQueue
 from stream.kinds import SOURCE_LOST
 from tests.analytics.test_verdict import stopped_host
 from tests.pausetrace.golden import assert_golden
@@ -100,6 +100,29 @@ def test_a_confidence_is_told_with_what_would_raise_it() -> None:
         "With pauses as seen by tor3, time would rise from 0.90 to at most 1.00, and the confidence"
         " from 0.60 to at most 0.66."
     ) in said
+
+
+def test_too_few_kinds_of_evidence_are_told_though_no_source_is_silent() -> None:
+    parts = {"time": 1_000_000, "coverage": 1_000_000, "evidence": 333_333, "margin": 1_000_000}
+    cascade = replace(SUSPECTS, missing_evidence=(), losses={}, confidence_ppm=333_333, confidence_parts=parts)
+    assert section(cascade, "missing") == (
+        "No source is known to be silent; what lowers the confidence is evidence (0.33)."
+    )
+    assert "would raise evidence from 0.33, and the confidence from 0.33 to at most 1.00." in section(cascade, "change")
+
+
+def test_in_a_ring_hops_are_counted_along_the_way() -> None:
+    ring = tuple(
+        PausedQueue(device, "p1", 3, by, "p2", 1, pause_ns, 300_000, 1, (f"{by}:p1",))
+        for device, by, pause_ns in (("a", "b", 100), ("b", "c", 300), ("c", "a", 200))
+    )
+    way = section(replace(SLOW_RECEIVER, roots=(), queues=ring, edges=()), "way").splitlines()
+    assert way == [
+        "The following stops lead to no root that is named.",
+        "Hop 1: c stopped b:p1 once, for 300 ns.",
+        "Hop 2: since b:p1 could not send, b stopped a:p1 once, for 100 ns.",
+        "Hop 3: since a:p1 could not send, a stopped c:p1 once, for 200 ns.",
+    ]
 
 
 def test_a_suspect_set_says_what_would_make_it_a_verdict() -> None:
