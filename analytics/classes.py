@@ -240,7 +240,7 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
     Rule: the fullest sibling, which is the root, sends > 1.5 times the mean, and the mean is < .7 of the line rate.
     Siblings of a downlink are all same-tier links into its device. Source: docs/concepts.md; RFC 2992.
     """
-    ratios = _sibling_ratios(root)
+    ratios = sibling_ratios(root)
     if len(ratios) < 2:
         return None
     mean = sum(ratios.values()) / len(ratios)
@@ -325,7 +325,7 @@ def _plateau(root: RootFacts) -> Evidence:
     return (f"{root.device} takes {root.sent_share:.0%} of its port's line rate and stopped it {root.stops} times",)
 
 
-def _sibling_ratios(root: RootFacts) -> dict[str, float]:
+def sibling_ratios(root: RootFacts) -> dict[str, float]:
     """Of each sibling of a root egress between switches, its rate by its line rate; empty if that is not known."""
     if root.kind != "egress" or root.faces_host or not root.active_ns:
         return {}
@@ -338,7 +338,7 @@ def _sibling_ratios(root: RootFacts) -> dict[str, float]:
 
 
 def _full_group(root: RootFacts) -> str | None:
-    ratios = _sibling_ratios(root)
+    ratios = sibling_ratios(root)
     mean = sum(ratios.values()) / len(ratios) if ratios else 0.0
     if mean < COLLISION_MEAN:
         return None

@@ -11,6 +11,7 @@ from analytics import layout
 from analytics.announced import Announced
 from analytics.engine import Closed, Engine
 from analytics.ledger import bounded_sum
+from analytics.missing import ENDS, GAPS, LATE, LOST, MASKED, NAMES, ONE_ENDED, PCIE, SILENT
 from analytics.topology import PRIORITIES
 from stream import kinds
 from stream.identity import some
@@ -24,10 +25,11 @@ EVIDENCE_KINDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Confidence in ppm and what would raise it."""
+    """Confidence in ppm, what would raise it (sentences of analytics/missing.py), and the parts it is made of."""
 
     ppm: int
     missing: tuple[str, ...]
+    parts: dict[str, int]
 
 
 @dataclass(slots=True)
@@ -75,19 +77,22 @@ def confidence_of(
     unplaced = sum(ppm for root, ppm in shares.items() if root & 3 == layout.ROOT_UNKNOWN or root in seen.blind_roots)
     coverage = min(1.0, seen.covered_ns / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
     missing = (
-        ("pauses as seen by", seen.one_ended),
-        ("what nobody waited for of", seen.late),
-        ("pauses that a PFC watchdog ignored at", seen.masked),
-        ("what was counted while counters began anew or were not read of", seen.gaps),
-        (f"{lost} rows that were lost or ends that were guessed", lost),
-        ("queue depth, ECN marks or bytes of", seen.silent),
-        ("what is at the other end of", seen.ends),
-        ("which ports these names mean:", seen.names),
-        ("PCIe state of", {engine.topology.devices[host] for host in hosts if not host_known}),
+        (ONE_ENDED, seen.one_ended),
+        (LATE, seen.late),
+        (MASKED, seen.masked),
+        (GAPS, seen.gaps),
+        (f"{lost} {LOST}", lost),
+        (SILENT, seen.silent),
+        (ENDS, seen.ends),
+        (NAMES, seen.names),
+        (PCIE, {engine.topology.devices[host] for host in hosts if not host_known}),
     )
+    margin = _margin(engine, shares)
+    parts = {"time": time, "coverage": coverage, "evidence": evidence, "margin": margin}
     return Confidence(
-        round(PPM * time * coverage * evidence * _margin(engine, shares)),
+        round(PPM * time * coverage * evidence * margin),
         tuple(f"{what} {some(sorted(of))}" if isinstance(of, set) else what for what, of in missing if of),
+        {name: round(PPM * part) for name, part in parts.items()},
     )
 
 

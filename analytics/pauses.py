@@ -54,8 +54,8 @@ def episodes_of(
     `port_index` is the state's index of each port that a row names, which the rows of `out` bear; `forwarded` says of
     each kind when its rows go on. `out` has room for all rows. A second XOFF frame refreshes the open pause (IEEE
     802.1Qbb: a pause frame restarts the timer) and makes no row. Where XOFFs tell no quanta, a log of what changed
-    tells them: there a second one says that an XON is missing, and opens another pause, and an XON without a pause that an
-    XOFF is: it makes an interval of unknown length. Returns the number of rows in `out`, of refreshes and of XONs
+    tells them: there a second one says that an XON is missing, and opens another pause, and an XON without a pause that
+    an XOFF is: it makes an interval of unknown length. Returns the number of rows in `out`, of refreshes and of XONs
     without a pause.
     """
     count = refreshes = unmatched = 0

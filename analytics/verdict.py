@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from analytics import layout
+from analytics.alternatives import alternatives
 from analytics.announced import Announced
 from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
 from analytics.confidence import ACCEPT_PPM, PPM, confidence_of, losses
@@ -85,6 +86,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         missing_evidence=confidence.missing,
         losses={name: count for name, count in lost.items() if count},
         victims=victims,
+        confidence_parts=confidence.parts,
     )
 
 
@@ -197,8 +199,10 @@ def _root(
         device, port, priority = topology.devices[root >> 2], "", kinds.NO_PRIORITY
         kind = "host" if root & 3 == layout.ROOT_HOST else "unknown"
     facts = _root_facts(engine, closed, root, kind, device, port, contributors, found_rings)
-    root_class, evidence = classify(dataclasses.replace(facts, depths_due=not final))
-    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors)
+    facts = dataclasses.replace(facts, depths_due=not final)
+    root_class, evidence = classify(facts)
+    others = alternatives(facts, root_class) if ppm >= ACCEPT_PPM else ()
+    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors, others)
 
 
 def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:
@@ -440,6 +444,8 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
                 share_ppm=tally.pause_ns * PPM // pause_ns if pause_ns else 0,
                 depth=depth.get(queue, 1),
                 caused_by=tuple(caused_by),
+                first_ns=tally.first_ns if tally.pauses else None,
+                last_ns=min(tally.last_ns, closed.end_ns) if tally.pauses else None,
             )
         )
     return sorted(listed, key=lambda q: (-q.pause_ns, q.device, q.port, q.priority))

@@ -1,6 +1,7 @@
-"""Makes docs/demo.svg, and prints the same picture as text for README.md: the demo's last picture, from its own trace.
+"""Makes docs/demo.svg and docs/pictures/, and prints the demo's last picture as text for README.md.
 
-Run it from the root of the repository: python docs/make_picture.py
+All are cascades of recorded traces, as `analyze` draws them. Run it from the root of the repository: python
+docs/make_picture.py
 """
 
 import io
@@ -18,7 +19,11 @@ from stream.cascade import Cascade
 
 WIDTH = 100
 START_NS = 1_796_076_600_000_000_000
-FILE = Path(__file__).with_name("demo.svg")
+DOCS = Path(__file__).parent
+FILE = DOCS / "demo.svg"
+TRACES = DOCS.parent / "tests/data/ns3"
+PICTURES = {"slow-receiver": "ring_slow-ls-s1", "deadlock": "deadlock-hk-s4", "degraded-link": "degraded_link-ls-s1"}
+"""Files of docs/pictures by the trace whose worst cascade they show."""
 
 SVG = """\
 <svg class="pausetrace" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -52,6 +57,11 @@ def demo_cascade() -> Cascade:
     return replace(worst_first(analyze_trace(DEMO_TRACE, frozenset(), START_NS).cascades)[0], fabric="demo")
 
 
+def trace_cascade(name: str) -> Cascade:
+    """The worst cascade of a trace."""
+    return worst_first(analyze_trace(TRACES / name, frozenset(), START_NS).cascades)[0]
+
+
 def picture_text(cascade: Cascade) -> str:
     """The picture as a pipe gets it."""
     console = make_console(io.StringIO(), WIDTH)
@@ -60,16 +70,18 @@ def picture_text(cascade: Cascade) -> str:
     return "".join(f"{line.rstrip()}\n" for line in console.file.getvalue().rstrip().splitlines())
 
 
-def picture_svg(cascade: Cascade) -> str:
+def picture_svg(cascade: Cascade, title: str = "pausetrace demo") -> str:
     """The picture as a terminal shows it."""
     console = Console(file=io.StringIO(), width=WIDTH, record=True, force_terminal=True, color_system="truecolor")
     drawn = cascade_picture(cascade, console)
     assert isinstance(drawn, ConsoleRenderable)
     console.print(drawn)
-    svg = console.export_svg(title="pausetrace demo", code_format=SVG, unique_id="pausetrace")
+    svg = console.export_svg(title=title, code_format=SVG, unique_id="pausetrace")
     return "".join(f"{line.rstrip()}\n" for line in svg.splitlines())
 
 
 if __name__ == "__main__":
     FILE.write_text(picture_svg(demo_cascade()))
+    for name, trace in PICTURES.items():
+        (DOCS / "pictures" / f"{name}.svg").write_text(picture_svg(trace_cascade(trace), f"pausetrace analyze {trace}"))
     print(picture_text(demo_cascade()), end="")

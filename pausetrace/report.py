@@ -21,6 +21,11 @@ def worst_first(cascades: Sequence[Cascade]) -> list[Cascade]:
     return sorted(cascades, key=lambda c: (_RANK.get(c.severity, 2), -c.pause_ns, c.start_ns, c.id))
 
 
+def why_no_cascade(has_pauses: bool) -> str:
+    """The reason, which depends on whether one could have been made at all."""
+    return "no queue was stopped by another" if has_pauses else "there are no exact pause events to make one from"
+
+
 def print_report(
     cascades: Sequence[Cascade], console: Console, *, whole: bool = False, pictures: int | None = None, hint: str = "",
     has_pauses: bool = True,
@@ -31,8 +36,7 @@ def print_report(
     """
     ordered = worst_first([cascade for cascade in cascades if cascade.merged_into is None])
     if not ordered:
-        why = "no queue was stopped by another" if has_pauses else "there are no exact pause events to make one from"
-        console.print(Text(f" No cascade: {why}."))
+        console.print(Text(f" No cascade: {why_no_cascade(has_pauses)}."))
         return
     harmful = sum(cascade.severity != "info" for cascade in ordered)
     count = len(ordered) if whole else min(max(harmful, 1), pictures or harmful or 1)

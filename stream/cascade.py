@@ -29,6 +29,13 @@ class Contributor(msgspec.Struct, frozen=True):
     """Nobody counted the flow's bytes; they are its size, taken by its path."""
 
 
+class Alternative(msgspec.Struct, frozen=True):
+    """A class that a root of its kind might have had, and what speaks against it."""
+
+    root_class: Name
+    why_not: Sentence
+
+
 class Root(msgspec.Struct, frozen=True):
     """Where the cascade began: a host (kind "host", port "") or an egress queue of a switch (kind "egress").
 
@@ -45,6 +52,8 @@ class Root(msgspec.Struct, frozen=True):
     root_class: Name
     evidence: tuple[Sentence, ...]
     contributors: tuple[Contributor, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    """Of roots that are asserted, the other classes in the order in which they are tried."""
 
 
 class PausedQueue(msgspec.Struct, frozen=True):
@@ -64,6 +73,9 @@ class PausedQueue(msgspec.Struct, frozen=True):
     share_ppm: Ppm
     depth: Count
     caused_by: tuple[Sentence, ...] = ()
+    first_ns: TimeNs | None = None
+    """When its first stop of the cascade began, and its last one ended; null where single stops are not known."""
+    last_ns: TimeNs | None = None
 
 
 class HeldBy(msgspec.Struct, frozen=True):
@@ -118,6 +130,8 @@ class Cascade(msgspec.Struct, frozen=True):
     merged_into: Name | None = None
     victims: tuple[Victim, ...] = ()
     """The flows held up for longest; none where nobody counts the bytes of flows."""
+    confidence_parts: dict[Name, Ppm] = {}
+    """What the confidence was made of, each part 1 where nothing is missing: time, coverage, evidence, margin."""
 
 
 def cascade_key(cascade: Cascade) -> bytes:

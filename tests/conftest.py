@@ -70,6 +70,10 @@ def _go_lacks() -> str | None:
     return None if shutil.which("go") else "no Go toolchain on the PATH: install Go"
 
 
+def _graphviz_lacks() -> str | None:
+    return None if shutil.which("dot") else "no dot on the PATH: apt-get install graphviz"
+
+
 def _browser_lacks() -> str | None:
     return None if shutil.which("chromium") else "no chromium on the PATH: apt-get install chromium"
 
@@ -84,6 +88,7 @@ LACKS: dict[str, Callable[[], str | None]] = {
     "docker": _docker_lacks,
     "ebpf": _ebpf_lacks,
     "go": _go_lacks,
+    "graphviz": _graphviz_lacks,
     "kafka": _kafka_lacks,
     "kcat": _kcat_lacks,
     "prometheus": _prometheus_lacks,

@@ -30,6 +30,7 @@ NEEDS = {
     "kcat": "*kcat: no kcat on the PATH: apt-get install kcat*",
     "prometheus": "*prometheus: no Docker engine answers: install one*start it*",
     "go": "*go: no Go toolchain on the PATH: install Go*",
+    "graphviz": "*graphviz: no dot on the PATH: apt-get install graphviz*",
     "browser": "*browser: no chromium on the PATH: apt-get install chromium*",
     "slow": "*slow: PAUSETRACE_FAST=1 leaves slow tests out: unset it*",
 }

@@ -35,13 +35,9 @@ def register(verbs: Verbs) -> None:
         "it began and why. Needs no Kafka.",
     )  # fmt: skip
     analyze.add_argument("path", metavar="PATH", help="the folder")
-    add_output_option(analyze, "table", "json", "jsonl")
-    analyze.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
+    add_output_option(analyze, "table", "json", "jsonl", "dot")
     analyze.add_argument("--all", action="store_true", help="draw harmless cascades too")
-    analyze.add_argument(
-        "--workers", metavar="N", type=int, default=1, help="spread a capture over so many processes (default: 1)"
-    )
-    add_row_options(analyze)
+    add_analysis_options(analyze)
     evaluate = add_verb(
         verbs, "evaluate", "score the analysis against traces of known truth", run_evaluate,
         "Analyzes traces whose truth is known (docs/evaluation.md) and scores what was said.",
@@ -78,14 +74,28 @@ def register(verbs: Verbs) -> None:
     inventory.register_import(group)
 
 
-def run_analyze(args: argparse.Namespace) -> int:
-    """Analyzes one folder."""
+def add_analysis_options(parser: argparse.ArgumentParser) -> None:
+    """What `analyze_path` takes, beside the path."""
+    parser.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
+    parser.add_argument(
+        "--workers", metavar="N", type=int, default=1, help="spread a capture over so many processes (default: 1)"
+    )
+    add_row_options(parser)
+
+
+def analyze_path(args: argparse.Namespace) -> Analysis:
+    """The cascades of the trace folder or capture that the arguments name."""
     from pathlib import Path
 
     from stream.capture_manifest import looks_like_capture
 
     path = Path(args.path)
-    analysis = _analyze_capture(args, path) if looks_like_capture(path) else _analyze_trace(args, path)
+    return _analyze_capture(args, path) if looks_like_capture(path) else _analyze_trace(args, path)
+
+
+def run_analyze(args: argparse.Namespace) -> int:
+    """Analyzes one folder."""
+    analysis = analyze_path(args)
     for note in analysis.notes:
         print(f"pausetrace: note: {note}", file=sys.stderr)
     if args.output == "table":
@@ -100,6 +110,11 @@ def run_analyze(args: argparse.Namespace) -> int:
     from pausetrace.report import worst_first
     from stream.messages import encode
 
+    if args.output == "dot":
+        from pausetrace.dot import dot_graph
+
+        sys.stdout.write(dot_graph(worst_first(analysis.cascades)))
+        return 0
     values = [encode(cascade).value.decode() for cascade in worst_first(analysis.cascades)]
     if args.output == "jsonl":
         sys.stdout.writelines(f"{value}\n" for value in values)

@@ -115,7 +115,7 @@ def without_confidence(values: list[bytes]) -> dict[str, object]:
     """Cascades by id, but for what they say of themselves: that a stream was suspended costs confidence."""
     cascades = {cascade["id"]: cascade for cascade in map(json.loads, values)}
     for cascade in cascades.values():
-        for name in ("confidence_ppm", "suspect_set", "missing_evidence"):
+        for name in ("confidence_ppm", "confidence_parts", "suspect_set", "missing_evidence"):
             del cascade[name]
     return cascades
 

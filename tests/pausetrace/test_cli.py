@@ -214,7 +214,14 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     assert process.wait() == 0
 
 
-WRITERS = [["--help"], ["schema", "docs"], ["analyze", TRACE], ["analyze", TRACE, "-o", "json"], ["config", "show"]]
+WRITERS = [
+    ["--help"],
+    ["schema", "docs"],
+    ["analyze", TRACE],
+    ["analyze", TRACE, "-o", "json"],
+    ["explain", TRACE, "fcd"],
+    ["config", "show"],
+]
 
 
 @pytest.mark.parametrize("arguments", WRITERS, ids=lambda arguments: " ".join(arguments).replace(TRACE, "TRACE"))

@@ -31,10 +31,21 @@ def test_the_readme_has_the_picture_that_the_demo_ends_with(picture: dict[str, A
     assert "31500 of 100000 Mb/s" in text
 
 
-def test_the_drawing_shows_the_same(picture: dict[str, Any]) -> None:
-    def words(svg: str) -> list[str]:
-        return html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", svg, flags=re.DOTALL)).split()
+def words(svg: str) -> list[str]:
+    """What a drawing says."""
+    return html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", svg, flags=re.DOTALL)).split()
 
+
+def test_the_pictures_of_the_diagnosis_show_what_is_found_today(picture: dict[str, Any]) -> None:
+    for name, trace in picture["PICTURES"].items():
+        drawn = (ROOT / f"docs/pictures/{name}.svg").read_text()
+        assert words(drawn) == words(
+            picture["picture_svg"](picture["trace_cascade"](trace), f"pausetrace analyze {trace}")
+        ), RENEW
+        assert re.findall(r"https?://[^\"' ]*", drawn) == ["http://www.w3.org/2000/svg"]
+
+
+def test_the_drawing_shows_the_same(picture: dict[str, Any]) -> None:
     drawn = (ROOT / "docs/demo.svg").read_text()
     assert words(drawn) == words(picture["picture_svg"](picture["demo_cascade"]())), RENEW
     assert re.findall(r"https?://[^\"' ]*", drawn) == ["http://www.w3.org/2000/svg"]

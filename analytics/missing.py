@@ -1,0 +1,34 @@
+"""What a verdict may lack: how its sentences begin, and which part of the confidence each of them would raise.
+
+In: a sentence of `missing_evidence`. Out: the part's name. Imports nothing, since who only reads cascades asks too.
+"""
+
+from __future__ import annotations
+
+ONE_ENDED = "pauses as seen by"
+LATE = "what nobody waited for of"
+MASKED = "pauses that a PFC watchdog ignored at"
+GAPS = "what was counted while counters began anew or were not read of"
+LOST = "rows that were lost or ends that were guessed"
+SILENT = "queue depth, ECN marks or bytes of"
+ENDS = "what is at the other end of"
+NAMES = "which ports these names mean:"
+PCIE = "PCIe state of"
+
+PARTS = ("time", "coverage", "evidence", "margin")
+RAISES: dict[str, str] = {
+    ONE_ENDED: "time",
+    LATE: "time",
+    MASKED: "time",
+    GAPS: "time",
+    LOST: "time",
+    SILENT: "coverage",
+    ENDS: "coverage",
+    NAMES: "coverage",
+    PCIE: "evidence",
+}
+
+
+def part_raised(sentence: str) -> str:
+    """The part of the confidence that this evidence would raise, "" for a sentence of another version."""
+    return next((part for words, part in RAISES.items() if sentence.startswith(words) or sentence.endswith(words)), "")

@@ -1,0 +1,166 @@
+"""What speaks against a verdict: other roots, other classes, what was not seen, and what would change it.
+
+In: a Cascade. Out: sentences. Pure; the reasons against a class come with the cascade (analytics/alternatives.py).
+"""
+
+from __future__ import annotations
+
+import re
+
+from analytics.alternatives import NOT_POLARIZED
+from analytics.missing import LOST, PCIE, part_raised
+from pausetrace.cascade_tree import place_name
+from pausetrace.class_names import class_name
+from pausetrace.units import duration_text, share_text
+from stream.cascade import Cascade, Root
+
+PPM = 1_000_000
+VERDICT_PPM = 500_000
+"""From here on a cascade is a verdict (docs/concepts.md)."""
+ACCEPT_PPM = 100_000
+"""From this share on a root is asserted (docs/diagnosis.md)."""
+MAX_ROOTS = 3
+OTHERWISE: dict[str, str] = {
+    "slow_receiver_pcie": "a PCIe link of {place} at its maximum at that time would take its class away",
+    "slow_receiver_host": "a PCIe link of {place} below its maximum at that time would be the reason instead",
+    "nic_pfc_storm": "bytes that came through the port of {place} meanwhile, or a narrow PCIe link of it, would make it"
+    " a slow receiver",
+    "incast": "pauses that the host behind {place} sent itself, had they been missed, would make that host the root",
+    "oversubscribed_host_link": "a third sender, or pauses that the host behind {place} sent itself, would make it an"
+    " incast or that host the root",
+    "link_degraded": "a window in which {place} was queued, not stopped and sent at its nominal rate would clear it",
+    "ecmp_collision": "siblings of {place} that were down or drained would make it a want of links, not of luck",
+    "hash_polarization": "the same flows on other links at one of the tiers would make it two collisions by chance",
+    "fabric_overload": "flows that mostly go to one host would make {place} an incast, one hop before it",
+    "misconfiguration": "bytes in a queue of {place} when it paused, of whatever priority, would explain its pauses",
+    "pfc_deadlock": "bytes that left by {place} or another queue of the ring meanwhile would show that it still moves",
+    "cyclic_dependency": "a longer time in which no queue of the ring through {place} sends would make it a deadlock",
+    "unclassified": "bytes and depths of {place} and its siblings at shorter intervals may give it a class",
+}
+"""By class, what somebody would have to observe for the root to be something else."""
+
+
+def alternatives(cascade: Cascade) -> tuple[str, ...]:
+    """Other places by share, then per asserted root the other classes and what speaks against each."""
+    roots = sorted(cascade.roots, key=lambda root: -root.share_ppm)
+    said = [
+        f"{_place(root)} with {share_text(root.share_ppm)} of the blame: {class_name(root.root_class).title}."
+        for root in roots[1:]
+    ]
+    if len(roots) == 1:
+        said.append("No other place has a share of the blame that is worth naming.")
+    for root in roots:
+        others = [(other.root_class, other.why_not) for other in root.alternatives]
+        if root.root_class == "ecmp_collision":
+            others.append(("hash_polarization", NOT_POLARIZED))
+        said += [f"{_place(root)} is not {_named(name)}: {why}." for name, why in others]
+    return tuple(said) or ("Nothing else is known that it could be.",)
+
+
+def missing(cascade: Cascade) -> tuple[str, ...]:
+    """What no source reported, and what was lost on the way."""
+    said = [f"Not seen: {sentence}." for sentence in cascade.missing_evidence]
+    said += [
+        f"Counted on the way: {count:,} {name.replace('_', ' ')}." for name, count in cascade.losses.items() if count
+    ]
+    lowered = [f"{part} ({_figure(ppm)})" for part, ppm in cascade.confidence_parts.items() if ppm < PPM]
+    if not said and lowered:
+        said.append(f"No source is known to be silent; what lowers the confidence is {' and '.join(lowered)}.")
+    return tuple(said) or ("Nothing that the verdict rests on is missing.",)
+
+
+def changes(cascade: Cascade) -> tuple[str, ...]:
+    """What further evidence would do to the confidence, the roots, the classes and the flows."""
+    return (*_raised(cascade), *_first_root(cascade), *_classes(cascade), *_flows(cascade))
+
+
+def _raised(cascade: Cascade) -> list[str]:
+    """By part of the confidence, what would make it whole, and what the confidence would be then."""
+    by_part: dict[str, list[str]] = {}
+    for sentence in cascade.missing_evidence:
+        by_part.setdefault(part_raised(sentence), []).append(sentence)
+    said = []
+    for part, sentences in by_part.items():
+        # What was lost is named as what there is, all else as what there is not.
+        listed = " and ".join(f"without {what}" if what.endswith(LOST) else f"with {what}" for what in sentences)
+        listed = f"{listed[0].upper()}{listed[1:]}"
+        now, of_part = cascade.confidence_ppm, cascade.confidence_parts.get(part, 0)
+        if not of_part or of_part >= PPM:
+            already = f"; {part} is 1.00 already" if of_part else ""
+            said.append(f"{listed}, the verdict would rest on more than it does{already}.")
+            continue
+        then = min(PPM, now * PPM // of_part)
+        verdict = ", which would make it a verdict" if now < VERDICT_PPM <= then else ""
+        said.append(
+            f"{listed}, {part} would rise from {_figure(of_part)} to at most 1.00, and the confidence from"
+            f" {_figure(now)} to at most {_figure(then)}{verdict}."
+        )
+    if (kinds := cascade.confidence_parts.get("evidence", PPM)) < PPM and "evidence" not in by_part:
+        then = min(PPM, cascade.confidence_ppm * PPM // max(kinds, 1))
+        said.append(
+            f"Further kinds of evidence (queue depths, ECN marks, bytes, the state of hosts) would raise evidence from"
+            f" {_figure(kinds)}, and the confidence from {_figure(cascade.confidence_ppm)} to at most {_figure(then)}."
+        )
+    if (margin := cascade.confidence_parts.get("margin", PPM)) < PPM:
+        said.append(
+            f"The margin is {_figure(margin)}: a place just below the share that accepts a root has"
+            f" {share_text(PPM - margin)} of what the weakest root has; depths at shorter intervals would part them."
+        )
+    return said
+
+
+def _first_root(cascade: Cascade) -> list[str]:
+    roots = sorted(cascade.roots, key=lambda root: -root.share_ppm)
+    if len(roots) < 2:
+        return []
+    half = (roots[0].share_ppm - roots[1].share_ppm) // 2
+    moved = duration_text(cascade.pause_ns * half // PPM)
+    return [
+        f"{_place(roots[0])} stays the first root unless {share_text(half)} of the blame ({moved} of pause)"
+        f" turns out to be that of {_place(roots[1])}."
+    ]
+
+
+def _classes(cascade: Cascade) -> list[str]:
+    """Of each asserted root, an observation that would give it another class."""
+    asserted = [root for root in cascade.roots if root.share_ppm >= ACCEPT_PPM]
+    said = []
+    for root in sorted(asserted, key=lambda root: -root.share_ppm)[:MAX_ROOTS]:
+        by = OTHERWISE.get(root.root_class, OTHERWISE["unclassified"])
+        if root.kind == "host" and _lacks_pcie(cascade, root.device):
+            by = (
+                f"a PCIe link of {{place}} reported below its maximum would say"
+                f" {class_name('slow_receiver_pcie').title}, one reported whole would rule that out"
+            )
+        if root.kind == "unknown" and root.root_class == "unclassified":
+            by = "queue depths of {place} would say which of its queues held the bytes, or that none did"
+        told = by.format(place=_place(root))
+        said.append(f"{told[0].upper()}{told[1:]}.")
+    return said
+
+
+def _flows(cascade: Cascade) -> list[str]:
+    flows = [flow for root in cascade.roots for flow in root.contributors]
+    if not flows:
+        return ["Flows with their paths, or their bytes by port, would name who fed it and who was held up."]
+    if any(flow.estimated for flow in flows):
+        return ["Bytes of flows by port would tell those that fed it from those that only share its path."]
+    return []
+
+
+def _lacks_pcie(cascade: Cascade, host: str) -> bool:
+    named = re.compile(rf"{re.escape(PCIE)} (.*, )?{re.escape(host)}(,| and|$)")
+    return any(named.match(sentence) for sentence in cascade.missing_evidence)
+
+
+def _named(root_class: str) -> str:
+    title = class_name(root_class).title
+    return f"{'an' if title[0] in 'aeioAEIO' else 'a'} {title}"
+
+
+def _place(root: Root) -> str:
+    return place_name(root.device, root.port)
+
+
+def _figure(ppm: int) -> str:
+    return f"{ppm // 10_000 / 100:.2f}"

@@ -1,0 +1,170 @@
+"""A cascade in plain sentences: verdict, evidence, way, flows, timeline, and what speaks against it.
+
+In: a Cascade as published. Out: an Explanation, sections of sentences in the order in which they are read. Pure;
+explanation_text.py writes it for people.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from analytics.missing import PARTS
+from pausetrace.cascade_tree import place_name
+from pausetrace.class_names import MODES, class_name
+from pausetrace.doubts import alternatives, changes, missing
+from pausetrace.units import bytes_text, duration_text, share_text, time_text
+from pausetrace.way import timeline, way
+from stream.cascade import FINAL, Cascade, Contributor, Root, Victim
+
+MAX_FLOWS = 5
+"""Flows named of each root and of those held up; the rest is counted."""
+PART_MEANINGS = {
+    "time": "how well the times of pauses are known",
+    "coverage": "the share of pause time whose pauser reports what its queues held",
+    "evidence": "how many independent kinds of evidence there are",
+    "margin": "how far the roots stand out from the strongest place that was rejected",
+}
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Sentences about one thing; `name` is the same in every version, `title` is for people."""
+
+    name: str
+    title: str
+    sentences: tuple[str, ...]
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What is said of one cascade."""
+
+    cascade: str
+    fabric: str
+    headline: str
+    sections: tuple[Section, ...]
+
+
+def explain(cascade: Cascade, local: bool = False) -> Explanation:
+    """The explanation; times in UTC unless local time is asked for."""
+    sections = (
+        Section("verdict", "The verdict", _verdict(cascade, local)),
+        Section("evidence", "Where it began, and why we say so", _evidence(cascade)),
+        Section("way", "How it spread", way(cascade)),
+        Section("flows", "Who fed it and who suffered", _flows(cascade)),
+        Section("timeline", "Timeline", timeline(cascade, local)),
+        Section("alternatives", "What else it could be", alternatives(cascade)),
+        Section("missing", "What was not seen", missing(cascade)),
+        Section("change", "What would change this verdict", changes(cascade)),
+    )
+    return Explanation(cascade.id, cascade.fabric, headline(cascade), sections)
+
+
+def headline(cascade: Cascade) -> str:
+    """The verdict in one sentence; a suspect set accuses nobody."""
+    roots = by_share(cascade)
+    if not roots:
+        return "No place is known where it began"
+    place = place_name(roots[0].device, roots[0].port)
+    others = len(roots) - 1
+    if cascade.suspect_set:
+        also = f" or at {others} other place{'s' if others > 1 else ''}" if others else ""
+        return f"It may have begun at {place}{also}: the evidence is too thin for a verdict"
+    said = class_name(roots[0].root_class).headline.format(place=place)
+    # The name of a place stays as it is spelled.
+    return said if said.startswith(place) else f"{said[0].upper()}{said[1:]}"
+
+
+def by_share(cascade: Cascade) -> list[Root]:
+    """The roots, largest share first."""
+    return sorted(cascade.roots, key=lambda root: -root.share_ppm)
+
+
+def _verdict(cascade: Cascade, local: bool) -> tuple[str, ...]:
+    queues = _count(len(cascade.queues), "queue")
+    times = "once" if cascade.pauses == 1 else f"{cascade.pauses:,} times"
+    known = MODES.get(cascade.mode, cascade.mode)
+    state = "It is final" if cascade.revision == FINAL else f"This is revision {cascade.revision}, which may change"
+    said = [
+        f"{headline(cascade)}.",
+        f"It began at {time_text(cascade.start_ns, local)} and lasted"
+        f" {duration_text(cascade.end_ns - cascade.start_ns)}: {queues} {'was' if len(cascade.queues) == 1 else 'were'}"
+        f" stopped {times}, {duration_text(cascade.pause_ns)} in all.",
+        f"Severity {cascade.severity}{f': {cascade.severity_reason}' if cascade.severity_reason else ''}.",
+        f"Confidence {figure(cascade.confidence_ppm)} of 1, from {known}; {_bound(cascade)}.",
+    ]
+    parts = [name for name in PARTS if name in cascade.confidence_parts]
+    if parts:
+        made_of = "; ".join(
+            f"{name} {figure(cascade.confidence_parts[name])} ({PART_MEANINGS[name]})" for name in parts
+        )
+        said.append(f"The confidence is made of {made_of}.")
+    said.append(f"{state}: cascade {cascade.id} of fabric {cascade.fabric}.")
+    return tuple(said)
+
+
+def _bound(cascade: Cascade) -> str:
+    if cascade.suspect_set:
+        return "below 0.50 nobody is accused, and these are suspects"
+    return "from 0.50 on it is a verdict"
+
+
+def _evidence(cascade: Cascade) -> tuple[str, ...]:
+    said = []
+    for root in by_share(cascade):
+        named = class_name(root.root_class).title
+        why = f", since {'; '.join(root.evidence)}" if root.evidence else ""
+        said.append(
+            f"{place_name(root.device, root.port)} has {share_text(root.share_ppm)} of the blame"
+            f" ({duration_text(root.pause_ns)} of pause): {named}{why}."
+        )
+    rest = cascade.pause_ns - sum(root.pause_ns for root in cascade.roots)
+    if cascade.roots and rest * 100 > cascade.pause_ns:
+        said.append(
+            f"{duration_text(rest)} of pause began at places too small to name, or in pauses that caused each other."
+        )
+    return tuple(said) or ("No root is known.",)
+
+
+def _flows(cascade: Cascade) -> tuple[str, ...]:
+    said: list[str] = []
+    for root in by_share(cascade):
+        place = place_name(root.device, root.port)
+        for flow in root.contributors[:MAX_FLOWS]:
+            how = "is estimated to have fed" if flow.estimated else "fed"
+            said.append(
+                f"{flow_name(flow)} {how} {place} with {bytes_text(flow.bytes)},"
+                f" {share_text(flow.share_ppm)} of what came there."
+            )
+        if len(root.contributors) > MAX_FLOWS:
+            said.append(f"{_count(len(root.contributors) - MAX_FLOWS, 'more flow')} fed {place}.")
+    if not said:
+        said.append("Which flows fed it is not known: nobody told their paths or counted their bytes.")
+    for victim in cascade.victims[:MAX_FLOWS]:
+        roots = ", ".join(
+            f"{place_name(part.device, part.port)} for {duration_text(part.pause_ns)}" for part in victim.roots
+        )
+        said.append(
+            f"{flow_name(victim)} was held up for {duration_text(victim.pause_ns)} though it fed no root"
+            f"{f': by {roots}' if roots else ''}."
+        )
+    if len(cascade.victims) > MAX_FLOWS:
+        said.append(f"For less time {_count(len(cascade.victims) - MAX_FLOWS, 'more flow')} had to wait.")
+    if not cascade.victims:
+        said.append("No flow that fed no root is known to have been held up.")
+    return tuple(said)
+
+
+def flow_name(flow: Contributor | Victim) -> str:
+    """A flow with its two ends: Flow 3 (h6 to h9)."""
+    name = flow.name or flow.flow
+    shown = f"F{name[1:]}" if name.startswith("flow") else f"Flow {name}"
+    ends = f" ({flow.src_device} to {flow.dst_device})" if flow.src_device or flow.dst_device else ""
+    return f"{shown}{ends}"
+
+
+def figure(ppm: int) -> str:
+    """A part of one with two digits; rounded down, so that .5 stays a bound."""
+    return f"{ppm // 10_000 / 100:.2f}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
