@@ -206,12 +206,14 @@ def _root(
 
 
 def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:
-    """Collisions at two tiers at once are no chance: the tiers hash alike, so that flows together at one stay together.
+    """Asserted collisions at two tiers at once are no chance: they hash alike, so flows together at one stay together.
 
     Source: docs/concepts.md; Cao, Wang and Zegura, INFOCOM 2000, "Performance of hashing-based schemes".
     """
     topology = engine.topology
-    collided = [root.device for root in roots if root.root_class == "ecmp_collision"]
+    collided = [
+        root.device for root in roots if root.root_class == "ecmp_collision" and root.share_ppm >= ACCEPT_PPM
+    ]
     met = {int(topology.tier[topology.find_device(device)]) for device in collided}
     if len(met) < 2:
         return roots
