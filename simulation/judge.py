@@ -202,12 +202,16 @@ def _is_top1(true_shares: dict[RootKey, float], predicted: dict[RootKey, float])
 
 
 def _edge_f1(true_edges: dict[EdgeKey, float], verdicts: Sequence[Cascade]) -> float:
-    """Overlap of the edges' shares, each side summing to 1. A share counts XOFFs, so cascades weigh by their pauses."""
+    """Overlap of the edges' shares, each side summing to 1.
+
+    Edges weigh by the bytes held where all cascades tell them; else a share counts XOFFs, so cascades weigh by pauses.
+    """
     predicted: dict[EdgeKey, float] = {}
+    in_bytes = all(any(edge.held_bytes for edge in cascade.edges) for cascade in verdicts if cascade.edges)
     for cascade in verdicts:
         for edge in cascade.edges:
             key = (edge.device, edge.ingress_port, edge.egress_port)
-            predicted[key] = predicted.get(key, 0.0) + cascade.pauses * edge.share_ppm
+            predicted[key] = predicted.get(key, 0.0) + (edge.held_bytes if in_bytes else cascade.pauses * edge.share_ppm)
     total = sum(predicted.values())
     if not total:
         return 0.0
