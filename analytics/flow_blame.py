@@ -131,7 +131,7 @@ def _causes(held: Held, stops: Stops, by_depth: Mapping[int, Mapping[int, int]],
     count = len(stops.queue)
     known = np.bincount(held.stop, minlength=count) > 0
     total = np.zeros(count, np.int64)
-    np.add.at(total, held.stop, held.count)
+    np.add.at(total, held.stop, held.amount)
     others = [
         (stop, egress, ppm / PPM)
         for stop in np.flatnonzero(~known).tolist()
@@ -139,13 +139,15 @@ def _causes(held: Held, stops: Stops, by_depth: Mapping[int, Mapping[int, int]],
     ]
     stop = np.concatenate((held.stop, np.array([stop for stop, _, _ in others], np.int64)))
     egress = np.concatenate((held.egress, np.array([egress for _, egress, _ in others], np.int64)))
-    share = np.concatenate((held.count / total[held.stop], np.array([share for _, _, share in others])))
+    share = np.concatenate((held.amount / total[held.stop], np.array([share for _, _, share in others])))
     order = np.lexsort((egress % PRIORITIES, topology.port_rank[egress // PRIORITIES], stop))
     first = np.concatenate(([0], np.cumsum(np.bincount(stop, minlength=count)))).astype(np.int64)
     return _Causes(first, stop[order], egress[order], share[order])
 
 
-def _pass_on(stops: Stops, causes: _Causes, topology: Topology) -> tuple[tuple[Ints, Ints, Ints], npt.NDArray[np.bool_]]:
+def _pass_on(
+    stops: Stops, causes: _Causes, topology: Topology
+) -> tuple[tuple[Ints, Ints, Ints], npt.NDArray[np.bool_]]:
     """Pause ns by told queue and root, as three columns, and which causes passed the blame on."""
     count = len(stops.queue)
     device = np.where(stops.pauser >= 0, topology.port_device[stops.pauser], -1)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from analytics.compiled import kernel
 from analytics.layout import MAX_POLL_NS, Floats, Ints
@@ -44,7 +43,7 @@ class Held(NamedTuple):
 
     stop: Ints
     egress: Ints
-    count: Ints
+    amount: Ints
     mass: Ints
 
 
@@ -102,9 +101,9 @@ def held_bytes(
     if not parts:
         none = np.zeros(0, np.int64)
         return Held(none, none, none, mass)
-    stop, egress, count = (np.concatenate(column) for column in zip(*parts, strict=True))
+    stop, egress, amount = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((egress % PRIORITIES, topology.port_rank[egress // PRIORITIES], stop))
-    return Held(stop[order], egress[order], count[order], mass)
+    return Held(stop[order], egress[order], amount[order], mass)
 
 
 def _by_queue(stops: Stops, topology: Topology) -> list[tuple[int, Ints]]:

@@ -89,8 +89,8 @@ class Victim(msgspec.Struct, frozen=True):
 class Edge(msgspec.Struct, frozen=True):
     """At this device, the share of the cascade's XOFFs sent out of an ingress port that an egress queue caused.
 
-    `held_bytes` are the bytes from that ingress that those XOFFs found in the egress queue, all together; where they are
-    known, the share is of all such bytes, so that it weighs an XOFF by what it found.
+    `held_bytes` are the bytes from that ingress that those XOFFs found in the egress queue, all together; where they
+    are known, the share is of all such bytes, so that it weighs an XOFF by what it found.
     """
 
     device: Name
