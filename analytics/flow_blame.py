@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -109,6 +110,8 @@ def _ways(engine: Engine, closed: Closed) -> Ways:
     """The port that a flow's path has at a device, or else those on the shortest paths to its destination."""
     topology, names = engine.topology, engine.topology.names
     until_ns = closed.end_ns + layout.GAP_NS
+    # A storm holds thousands of flows to one host.
+    next_hops = cache(topology.next_hops)
 
     def ways(number: int, device: int) -> list[int]:
         flow = engine.flows.at(number, until_ns)
@@ -121,7 +124,7 @@ def _ways(engine: Engine, closed: Closed) -> Ways:
                 given = [port for port in ports if topology.ports[port][1] == name]
                 if given:
                     return given
-        return topology.next_hops(device, topology.find_device(names.device(flow.dst_device)))
+        return next_hops(device, topology.find_device(names.device(flow.dst_device)))
 
     return ways
 

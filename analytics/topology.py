@@ -200,9 +200,9 @@ class Topology:
 
     def next_hops(self, device: int, host: int) -> list[int]:
         """Ports of a device on the shortest paths to a host, by name; none where the host cannot be reached."""
-        if host < 0 or not self.is_host[host]:
+        if not 0 <= host < len(self.is_host) or not self.is_host[host]:
             return []
-        distance = np.full((1, len(self.devices)), _FAR, np.int16)
+        distance = np.full((1, len(self.is_host)), _FAR, np.int16)
         _search(
             distance, np.array([host], np.int64), self.is_host, self.fan_start, self.fan_ports, self.port_peer,
             self.port_device,
