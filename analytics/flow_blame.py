@@ -38,7 +38,7 @@ from stream.kinds import INT64_MAX
 PPM = 1_000_000
 SEEN_SHARE_PPM = int(layout.ACTIVE_SHARE * PPM)
 """Bytes that seem to be held in a queue of a smaller part by its depths are what a window's even flow leaves over:
-the resolution of the report."""
+the resolution of the report. Without it the mean distance is .0112 instead of .0086 (NS-3, blame by flows alone)."""
 
 
 class _Causes(NamedTuple):
