@@ -209,6 +209,19 @@ class Topology:
             self.group_start, self.group_ports, self.device_group,
         )  # fmt: skip
 
+    def next_hops(self, device: int, host: int) -> list[int]:
+        """Ports of a device on the shortest paths to a host, by name; none where the host cannot be reached."""
+        if not 0 <= host < len(self.is_host) or not self.is_host[host]:
+            return []
+        distance = np.full((1, len(self.is_host)), _FAR, np.int16)
+        _search(
+            distance, np.array([host], np.int64), self.is_host, self.fan_start, self.fan_ports, self.port_peer,
+            self.port_device,
+        )  # fmt: skip
+        ports = self.fan_ports[self.fan_start[device] : self.fan_start[device + 1]]
+        nearer: list[int] = ports[distance[0, self.port_device[self.port_peer[ports]]] < distance[0, device]].tolist()
+        return nearer
+
     def queue_name(self, queue: int) -> tuple[str, str, int]:
         """Device, port and priority of a queue."""
         device, port = self.ports[queue // PRIORITIES]

@@ -18,6 +18,7 @@ from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibli
 from analytics.confidence import ACCEPT_PPM, PPM, confidence_of, losses
 from analytics.cycles import rings
 from analytics.engine import Closed, Engine
+from analytics.flow_blame import with_flow_bytes
 from analytics.ledger import QueueTally, bounded_sum
 from analytics.severity import severity_of
 from analytics.topology import PRIORITIES, Topology
@@ -25,6 +26,7 @@ from analytics.victims import Exposure, exposures
 from stream import kinds
 from stream.cascade import FINAL, Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
 from stream.facts import Flow
+from stream.kinds import INT64_MAX
 
 REPORT_PPM = 20_000
 """Roots below this share are left out: the resolution of what is known to be true about layout."""
@@ -41,6 +43,9 @@ EXPOSURE_NS = 2_000
 
 def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int | str) -> Cascade:
     """The published cascade; `announced` says which devices report pauses themselves."""
+    by_depth = closed
+    if revision == FINAL:
+        closed = with_flow_bytes(engine, closed)
     ledger = closed.ledger
     pause_ns = bounded_sum(tally.pause_ns for tally in ledger.queues.values())
     root_ns = ledger.root_ns()
@@ -82,7 +87,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         pauses=sum(tally.pauses for tally in ledger.queues.values()),
         roots=tuple(roots),
         queues=tuple(queues[:MAX_LISTED]),
-        edges=tuple(_edges(engine, closed)[:MAX_LISTED]),
+        edges=tuple(_edges(engine, closed, in_bytes=closed is not by_depth)[:MAX_LISTED]),
         missing_evidence=confidence.missing,
         losses={name: count for name, count in lost.items() if count},
         victims=victims,
@@ -453,7 +458,8 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
     return sorted(listed, key=lambda q: (-q.pause_ns, q.device, q.port, q.priority))
 
 
-def _edges(engine: Engine, closed: Closed) -> list[Edge]:
+def _edges(engine: Engine, closed: Closed, *, in_bytes: bool) -> list[Edge]:
+    """The edges, largest first; `in_bytes` says whether the tallies weigh them by bytes held or by XOFFs."""
     topology = engine.topology
     merged: dict[tuple[str, str, str], int] = {}
     for (_, egress), edge in closed.ledger.edges.items():
@@ -461,5 +467,9 @@ def _edges(engine: Engine, closed: Closed) -> list[Edge]:
         key = (device, topology.ports[edge.ingress][1], out_port)
         merged[key] = merged.get(key, 0) + edge.ppm
     total = sum(merged.values())
-    edges = [Edge(*key, share_ppm=ppm * PPM // total) for key, ppm in merged.items() if total]
+    edges = [
+        Edge(*key, share_ppm=weight * PPM // total, held_bytes=min(weight, INT64_MAX) if in_bytes else 0)
+        for key, weight in merged.items()
+        if total
+    ]
     return sorted(edges, key=lambda edge: (-edge.share_ppm, edge.device, edge.ingress_port, edge.egress_port))

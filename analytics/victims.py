@@ -152,7 +152,7 @@ def exposures(
     rows = sent.all_rows()
     rows = rows.where(_asked(rows, by_queue, topology) & (rows.end_ns <= until_ns))
     early = rows.end_ns < from_ns
-    sums = _Sums(rows.where(~early))
+    sums = Sums(rows.where(~early))
     at_host = {queue for queue in by_queue if topology.is_host[topology.port_device[queue // PRIORITIES]]}
     before = _Before(rows.where(early), sent.sent_before, topology)
     for queue, times in by_queue.items():
@@ -182,7 +182,7 @@ def _asked(rows: FlowRows, by_queue: Mapping[int, Any], topology: Topology) -> n
     return used
 
 
-class _Sums:
+class Sums:
     """What each flow had sent by each queue, at any time: windows sorted by flow and queue."""
 
     def __init__(self, rows: FlowRows) -> None:
@@ -238,7 +238,7 @@ class _Before:
 
 
 def _held_in_switch(
-    queue: int, begin: Ints, end: Ints, sums: _Sums, topology: Topology
+    queue: int, begin: Ints, end: Ints, sums: Sums, topology: Topology
 ) -> list[tuple[int, npt.NDArray[np.bool_]]]:
     device = topology.port_device[queue // PRIORITIES]
     held = []
@@ -259,7 +259,7 @@ def _held_at_host(
     queue: int,
     begin: Ints,
     end: Ints,
-    sums: _Sums,
+    sums: Sums,
     before: _Before,
     facts: FlowFacts,
     topology: Topology,

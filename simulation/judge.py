@@ -217,12 +217,20 @@ def _is_top1(true_shares: dict[RootKey, float], predicted: dict[RootKey, float])
 
 
 def _edge_f1(true_edges: dict[EdgeKey, float], verdicts: Sequence[Cascade]) -> float:
-    """Overlap of the edges' shares, each side summing to 1. A share counts XOFFs, so cascades weigh by their pauses."""
+    """Overlap of the edges' shares, each side summing to 1.
+
+    Edges weigh by the bytes held where all cascades tell them; else by XOFFs, of which hosts send some: those have no
+    edge, and so do not count for the weight of a cascade.
+    """
     predicted: dict[EdgeKey, float] = {}
+    in_bytes = all(any(edge.held_bytes for edge in cascade.edges) for cascade in verdicts if cascade.edges)
     for cascade in verdicts:
+        pausers = {edge.device for edge in cascade.edges}
+        pauses = sum(queue.pauses for queue in cascade.queues if queue.paused_by_device in pausers)
         for edge in cascade.edges:
             key = (edge.device, edge.ingress_port, edge.egress_port)
-            predicted[key] = predicted.get(key, 0.0) + cascade.pauses * edge.share_ppm
+            weight = edge.held_bytes if in_bytes else (pauses or cascade.pauses) * edge.share_ppm
+            predicted[key] = predicted.get(key, 0.0) + weight
     total = sum(predicted.values())
     if not total:
         return 0.0

@@ -99,12 +99,18 @@ class Victim(msgspec.Struct, frozen=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """At this device, the share of the cascade's XOFFs sent out of an ingress port that an egress queue caused."""
+    """At this device, the share of the cascade's XOFFs sent out of an ingress port that an egress queue caused.
+
+    `held_bytes` are the bytes from that ingress that those XOFFs found in the egress queue, all together; where they
+    are known, the share is of all such bytes, so that it weighs an XOFF by what it found.
+    """
 
     device: Name
     ingress_port: OptionalName
     egress_port: OptionalName
     share_ppm: Ppm
+    held_bytes: Count = 0
+    """0 where nobody counts the bytes of flows."""
 
 
 class Cascade(msgspec.Struct, frozen=True):

@@ -24,9 +24,9 @@ START_NS = 1_700_000_000_000_000_000
 
 
 @cache
-def recorded(trace: str) -> TraceStreams:
-    """The streams of a recorded trace."""
-    return trace_streams(read_trace(NS3 / trace), "lab", "trace", "e1", START_NS)
+def recorded(trace: str, without: frozenset[str] = frozenset()) -> TraceStreams:
+    """The streams of a recorded trace, some evidence withheld."""
+    return trace_streams(read_trace(NS3 / trace, without), "lab", "trace", "e1", START_NS)
 
 
 def stretched(streams: TraceStreams, factor: int) -> TraceStreams:

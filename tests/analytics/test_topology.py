@@ -56,6 +56,12 @@ def assert_same(topology: Topology, fabric: Fabric) -> None:
     for device in {device for device, _ in fabric.links}:
         assert topology.tier[topology.device(device)] == fabric.tier(device)
         assert topology.is_host[topology.device(device)] == (device in fabric.hosts)
+        for host, hops in fabric.distances.items():
+            nearer = [
+                port for port in fabric.ports(device) if hops.get(fabric.links[port][0], 99) < hops.get(device, 99)
+            ]
+            found = topology.next_hops(topology.device(device), topology.device(host))
+            assert [topology.queue_name(port * 8)[:2] for port in found] == nearer
     by_name = sorted(range(len(topology.ports)), key=lambda port: topology.queue_name(port * 8))
     assert [int(topology.port_rank[port]) for port in by_name] == list(range(len(by_name)))
 

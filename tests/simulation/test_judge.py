@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from simulation.judge import CaseScore, score_case
 from simulation.judge_summary import summarise
-from stream.cascade import Cascade, Root
+from stream.cascade import Cascade, PausedQueue, Root
 from stream.errors import TraceError
 from tests.simulation.perfect_answer import contributor, perfect_cascade, read_truth_json
 
@@ -244,6 +244,28 @@ def test_edges_of_several_cascades_weigh_by_their_pauses() -> None:
         answer, id="d", pauses=300, pause_ns=1, edges=(replace(answer.edges[0], device="h0", share_ppm=10**6),)
     )
     assert judged(SLOW, answer, stray).edge_f1 == pytest.approx(0.25, abs=1e-3)
+
+
+def test_pauses_that_hosts_send_do_not_weigh_for_edges() -> None:
+    answer = perfect_cascade(SLOW)
+    by_switch = PausedQueue("tor0", "p1", 3, answer.edges[0].device, "p1", 100, 1, 500_000, 1)
+    by_host = replace(by_switch, paused_by_device="h5", pauses=10**6)
+    answer = replace(answer, pauses=10**6 + 100, queues=(by_switch, by_host))
+    stray = replace(
+        answer, id="d", pauses=300, queues=(), edges=(replace(answer.edges[0], device="h0", share_ppm=10**6),)
+    )
+    assert judged(SLOW, answer, stray).edge_f1 == pytest.approx(0.25, abs=1e-3)
+
+
+def test_edges_of_several_cascades_weigh_by_bytes_held_where_all_tell_them() -> None:
+    answer = perfect_cascade(SLOW)
+    answer = replace(answer, edges=tuple(replace(edge, held_bytes=3 * edge.share_ppm) for edge in answer.edges))
+    stray = replace(answer.edges[0], device="h0", share_ppm=10**6, held_bytes=10**6)
+    assert judged(SLOW, answer, replace(answer, id="d", pauses=900, edges=(stray,))).edge_f1 == pytest.approx(
+        0.75, abs=1e-3
+    )
+    untold = replace(answer, id="d", pauses=300, edges=(replace(stray, held_bytes=0),))
+    assert judged(SLOW, answer, untold).edge_f1 == pytest.approx(0.25, abs=1e-3)
 
 
 def test_an_alarm_on_a_negative_counts_and_a_harmless_pause_named_does_not() -> None:
