@@ -30,7 +30,8 @@ from analytics.layout import (
     Floats,
     Ints,
 )
-from analytics.ledger import EdgeTally, Ledger, bounded_sum, sums
+from analytics.ledger import EdgeTally, Ledger, bounded_sum
+from analytics.tallies import sums
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows
 from stream.kinds import INT64_MAX

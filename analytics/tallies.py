@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from analytics.compiled import kernel
 from analytics.layout import FOREVER, Ints
@@ -285,3 +286,18 @@ def _carry(before: _Table, after: _Table) -> None:
             chains[to, _IN_BUCKET], buckets[bucket] = buckets[bucket], to
             chains[to, _IN_SLOT], slots[slot, _FIRST] = slots[slot, _FIRST], to
             entry = before.chains[entry, _IN_SLOT]
+
+
+def sums(keys: Ints, *columns: Ints) -> tuple[Ints, ...]:
+    """Rows of `keys` (n, k) without repeats, in order, and for each column the sum over the rows of a key."""
+    if not len(keys):
+        return (keys, *columns)
+    order = np.lexsort(keys.T[::-1])
+    keys = keys[order]
+    starts = np.flatnonzero(np.concatenate(([True], (keys[1:] != keys[:-1]).any(axis=1))))
+    return (keys[starts], *(np.add.reduceat(_roomy(column)[order], starts) for column in columns))
+
+
+def _roomy(column: Ints) -> npt.NDArray[Any]:
+    """The column in Python's own integers if its sum could overflow."""
+    return column.astype(object) if int(column.max(initial=0)) > INT64_MAX // len(column) else column

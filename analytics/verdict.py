@@ -216,9 +216,7 @@ def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:
     Source: docs/concepts.md; Cao, Wang and Zegura, INFOCOM 2000, "Performance of hashing-based schemes".
     """
     topology = engine.topology
-    collided = [
-        root.device for root in roots if root.root_class == "ecmp_collision" and root.share_ppm >= ACCEPT_PPM
-    ]
+    collided = [root.device for root in roots if root.root_class == "ecmp_collision" and root.share_ppm >= ACCEPT_PPM]
     met = {int(topology.tier[topology.find_device(device)]) for device in collided}
     if len(met) < 2:
         return roots
