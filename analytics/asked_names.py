@@ -1,19 +1,18 @@
-"""The names that rows come under: numbered while rows wait, and those of them that no fact explains.
+"""The names that rows come under: numbered while rows wait, since a name is resolved when its rows are taken.
 
-A name is resolved when its rows are taken in event time, so rows wait under the number of the pair as it was sent.
+In: batches of rows and the names of their ports. Out: the number of each row's pair (device, port) as it was sent.
+Rows from inside a host (of CPUs, GPUs, a resource) all come under one port of it, so that the fabric does not grow by a
+port for each CPU; which part of the host it was, they say in `flow`.
 """
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import itemgetter
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from analytics.detect import NO_PORT
 from stream import kinds
-from stream.record import Events
+from stream.record import Events, picked
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -23,6 +22,8 @@ BUCKET_NS = 10_000_000
 
 MAX_REMEMBERED = 4096
 """Lists of ports whose numbers are remembered."""
+MAX_PARTS = 65_536
+"""Names of parts of hosts (`cpu3`), which all hosts share; what has a further name has none."""
 
 _NAMES_A_PORT = np.zeros(256, bool)
 """Kinds of rows whose port is one of the network: of others it may be a CPU or a rank."""
@@ -32,11 +33,23 @@ for _name in ("PAUSE_OPEN", "PAUSE_INTERVAL", "PFC_PAUSED", "PFC_FRAMES", "QUEUE
     _CONGESTION[kinds.BY_NAME[_name].code] = _NAMES_A_PORT[kinds.BY_NAME[_name].code] = True
 for _name in ("PORT_BYTES", "FLOW_BYTES", "QUEUE_DROPS", "HEADROOM", "LINK_ERRORS", "PFC_WATCHDOG"):
     _NAMES_A_PORT[kinds.BY_NAME[_name].code] = True
+_INSIDE = np.zeros(256, bool)
+"""Kinds of rows whose port is a part of its host."""
+for _name in (
+    "RUNQUEUE_OUTLIER", "SOFTIRQ_OUTLIER", "HARDIRQ_OUTLIER", "NAPI_OUTLIER", "BLOCK_OUTLIER", "MEMORY_ERRORS",
+    "CPU_THROTTLE", "PRESSURE", "GPU_ERRORS", "GPU_THROTTLE",
+):  # fmt: skip
+    _INSIDE[kinds.BY_NAME[_name].code] = True
 
 
 def names_a_port(events: Events) -> Bools:
     """Which rows name a port of the network."""
     return _NAMES_A_PORT[events["kind"]]
+
+
+def is_inside(events: Events) -> Bools:
+    """Which rows speak of a part of a host."""
+    return _INSIDE[events["kind"]]
 
 
 def congestion(events: Events) -> Bools:
@@ -51,7 +64,10 @@ class AskedNames:
 
     def __init__(self) -> None:
         self.pairs: list[tuple[str, str]] = []
+        self.parts: list[str] = []
+        """Names of parts of hosts: row.flow is the place of its own, counted from 1."""
         self._numbers: dict[tuple[str, str], int] = {}
+        self._part_numbers: dict[str, int] = {}
         self._of_batches: dict[tuple[str, tuple[str, ...]], Ints] = {}
         """Most sources name the same ports in every batch."""
 
@@ -72,53 +88,25 @@ class AskedNames:
             self._of_batches[device, ports] = known
         return known
 
+    def named(self, device: str, ports: tuple[str, ...], events: Events) -> tuple[Events, Ints]:
+        """The rows of a batch, and the number of each one's pair of names."""
+        inside = is_inside(events)
+        if not inside.any():
+            return events, self.numbers(device, ports)[events["port"]]
+        events = picked(events, np.arange(len(events)))
+        numbers = np.full(len(events), self.number(device, NO_PORT), np.int64)
+        for port in np.unique(events["port"]).tolist():
+            here = events["port"] == port
+            events["flow"][here & inside] = self.part(ports[port])
+            if (here & ~inside).any():
+                numbers[here & ~inside] = self.number(device, ports[port])
+        return events, numbers
 
-class Unexplained:
-    """When rows of congestion came under names that do not resolve: by port, spans of time buckets."""
-
-    def __init__(self) -> None:
-        self._spans: dict[int, list[tuple[int, int]]] = {}
-
-    def add(self, ports: Ints, times_ns: Ints) -> None:
-        """Takes rows in, each with its port's index."""
-        found = np.unique(np.stack((ports, times_ns // BUCKET_NS)), axis=1)
-        for port, buckets in groupby(found.T.tolist(), key=itemgetter(0)):
-            self._spans[port] = _merged([*self._spans.get(port, ()), *((bucket, bucket) for _, bucket in buckets)])
-
-    def between(self, from_ns: int, to_ns: int) -> list[int]:
-        """The ports that had rows around these times, in order of index."""
-        first, last = from_ns // BUCKET_NS, to_ns // BUCKET_NS
-        return sorted(
-            port for port, spans in self._spans.items() if any(begin <= last and first <= end for begin, end in spans)
-        )
-
-    def forget(self, before_ns: int) -> None:
-        """Drops what no cascade can ask for any more."""
-        bucket = before_ns // BUCKET_NS
-        kept = {port: [span for span in spans if span[1] >= bucket] for port, spans in self._spans.items()}
-        self._spans = {port: spans for port, spans in kept.items() if spans}
-
-    def copy(self) -> Unexplained:
-        """A copy that further rows change alone."""
-        twin = Unexplained()
-        twin._spans = dict(self._spans)
-        return twin
-
-    def state(self) -> list[Any]:
-        """Plain lists for a snapshot."""
-        return [[port, [list(span) for span in spans]] for port, spans in self._spans.items()]
-
-    def load(self, state: list[Any]) -> None:
-        """Continues from `state()`."""
-        self._spans = {port: [(begin, end) for begin, end in spans] for port, spans in state}
-
-
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order, those joined that touch: the same whatever the parts they came in."""
-    merged: list[tuple[int, int]] = []
-    for begin, end in sorted(spans):
-        if merged and begin <= merged[-1][1] + 1:
-            merged[-1] = merged[-1][0], max(merged[-1][1], end)
-        else:
-            merged.append((begin, end))
-    return merged
+    def part(self, name: str) -> int:
+        """The number of a part's name, a new one if it is new; 0 for the whole host, and if there are too many."""
+        if name == NO_PORT:
+            return 0
+        if name not in self._part_numbers and len(self.parts) < MAX_PARTS:
+            self.parts.append(name)
+            self._part_numbers[name] = len(self.parts)
+        return self._part_numbers.get(name, 0)

@@ -31,7 +31,7 @@ from stream.record import MAX_TIME_NS, Events, picked, words
 from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspended, SourceUp, announced_as
 from stream.topics import FACTS
 
-VERSION = 2
+VERSION = 3
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""
@@ -267,8 +267,7 @@ class Correlate:
             newest_ns = int(events["time_ns"].max(initial=NEVER))
         if not len(events):
             return
-        numbers = fabric.asked.numbers(batch.stream.device, batch.ports)
-        named = numbers[events["port"]]
+        events, named = fabric.asked.named(batch.stream.device, batch.ports, events)
         if pauses:
             self._end_pauses(fabric, state.follow(events, named))
         fabric.waiting.append((events, named))
@@ -361,7 +360,8 @@ class Correlate:
                 due = events["time_ns"] < stop_ns
                 now, now_numbers = picked(events, due), numbers[due]
                 events, numbers = picked(events, ~due), numbers[~due]
-            engine.add_rows(now, engine.places(fabric.asked, now_numbers), fabric.announced, horizon_ns)
+            places = engine.places(fabric.asked, now_numbers)
+            engine.add_rows(now, places, fabric.announced, horizon_ns, fabric.asked.parts)
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns
             engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,8 +99,10 @@ class Engine:
         self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
         return self._places[numbers]
 
-    def add_rows(self, events: Events, ports: Ints, announced: Announced, horizon_ns: int) -> None:
-        """Takes settled rows in; `ports` are indices of the topology.
+    def add_rows(
+        self, events: Events, ports: Ints, announced: Announced, horizon_ns: int, parts: Sequence[str] = ()
+    ) -> None:
+        """Takes settled rows in; `ports` are indices of the topology, `parts` the names of parts of hosts.
 
         Of a pause the rx row is used where the told device itself reported when the pause began, else the sender's tx
         row one link delay later, never both. Windows longer than `horizon_ns` take effect at their end.
@@ -111,7 +113,7 @@ class Engine:
             ((self._rows, self._row_flows), pauses),
             events, ports, horizon_ns, self.cursor_ns, self.flows, self.topology, self.counters,
         )  # fmt: skip
-        self.noted.take(events, ports, self.topology)
+        self.counters["readings_not_kept"] += self.noted.take(events, ports, self.topology, horizon_ns, parts)
         self._count_unresolved(self._unresolved_names(events, ports))
         of_flows = at.start + np.flatnonzero(self._rows[at, layout.ROW_TYPE] == layout.FLOW)
         columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
@@ -137,7 +139,7 @@ class Engine:
         self.cursor_ns = max(self.cursor_ns, until_ns)
         firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
         self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
-        self.noted.forget(self._needed_ns)
+        self.noted.forget(self._needed_ns, self.cursor_ns - keep_ns)
         dropped = self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
         self.counters["flow_windows_dropped"] += dropped
 

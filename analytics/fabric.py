@@ -108,7 +108,7 @@ class Fabric:
             "unannounced": [[list(key), [list(messages.encode(item)) for item in items]]
                             for key, items in self.unannounced.items()],
             "times": [self.settled_ns, self.newest_ns],
-            "asked": [list(pair) for pair in self.asked.pairs],
+            "asked": [[list(pair) for pair in self.asked.pairs], self.asked.parts],
             "waiting": [events.view(np.uint8), numbers],
             "facts": [[from_ns, *messages.encode(fact)] for from_ns, fact in self.facts],
             "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in self.provisional.values()],
@@ -131,8 +131,11 @@ class Fabric:
             for key, items in state["unannounced"]
         }
         fabric.settled_ns, fabric.newest_ns = state["times"]
-        for pair in state["asked"]:
+        pairs, parts = state["asked"]
+        for pair in pairs:
             fabric.asked.number(*pair)
+        for part in parts:
+            fabric.asked.part(part)
         events, numbers = state["waiting"]
         fabric.waiting = [(events.view(EVENT), numbers)] if len(numbers) else []
         fabric.facts = [

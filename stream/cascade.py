@@ -33,7 +33,8 @@ class Root(msgspec.Struct, frozen=True):
     """Where the cascade began: a host (kind "host", port "") or an egress queue of a switch (kind "egress").
 
     kind "unknown" is a switch whose queues gave no evidence. `root_class` is a class of the concepts page or
-    "unclassified"; `evidence` says in sentences what the class rests on.
+    "unclassified"; `evidence` says in sentences what the class rests on. `layer` is where to look: compute, pcie, nic,
+    link, queue, storage or application, "" where that is not known.
     """
 
     device: Name
@@ -45,6 +46,7 @@ class Root(msgspec.Struct, frozen=True):
     root_class: Name
     evidence: tuple[Sentence, ...]
     contributors: tuple[Contributor, ...] = ()
+    layer: OptionalName = ""
 
 
 class PausedQueue(msgspec.Struct, frozen=True):
@@ -118,6 +120,8 @@ class Cascade(msgspec.Struct, frozen=True):
     merged_into: Name | None = None
     victims: tuple[Victim, ...] = ()
     """The flows held up for longest; none where nobody counts the bytes of flows."""
+    advice: tuple[Sentence, ...] = ()
+    """What could be set better: "name: sentence" each."""
 
 
 def cascade_key(cascade: Cascade) -> bytes:
