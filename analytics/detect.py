@@ -39,6 +39,7 @@ for _name in (
     "PFC_PAUSED", "PFC_FRAMES", "ECN_MARKED", "QUEUE_DEPTH", "PORT_BYTES", "LINK_ERRORS", "FLOW_BYTES", "PCIE_ERRORS",
     "PCIE_STALL", "RDMA_ERRORS", "RUNQUEUE_OUTLIER", "SOFTIRQ_OUTLIER", "HARDIRQ_OUTLIER", "NAPI_OUTLIER",
     "BLOCK_OUTLIER", "MEMORY_ERRORS", "CPU_THROTTLE", "PRESSURE", "GPU_ERRORS", "GPU_THROTTLE",
+    "STEP_TIME", "COMPUTE_TIME",
 ):  # fmt: skip
     _FORWARDED[kinds.BY_NAME[_name].code] = UNLESS_ZERO
 # Kinds that tell a state, of which 0 is one (no lane, no storm); of counters a row of 0 tells nothing.

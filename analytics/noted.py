@@ -81,12 +81,14 @@ class Noted:
         self.unexplained = Spans(BUCKET_NS)
         self._marks = Spans(MARK_BUCKET_NS)
         """When packets were marked, by port * 9 + priority (8 = none told)."""
+        self._newest_ns = 0
 
     def take(self, events: Events, ports: Ints, topology: Topology, horizon_ns: int, parts: Sequence[str] = ()) -> int:
         """Reads settled rows; returns how many readings are too many to be kept.
 
         `parts` names what rows from inside a host say in `flow`.
         """
+        self._newest_ns = max(self._newest_ns, int(events["time_ns"].max(initial=0)))
         kind = events["kind"]
         pcie = np.isin(kind, (kinds.PCIE_WIDTH, kinds.PCIE_SPEED, kinds.PCIE_RATE))
         for row, port in zip(events[pcie], ports[pcie].tolist(), strict=True):
@@ -171,7 +173,8 @@ class Noted:
         self.pcie = {device: _needed(readings, before_ns) for device, readings in self.pcie.items()}
         self.losses = [loss for loss in self.losses if loss[0] >= before_ns]
         self.unexplained.forget(before_ns)
-        before_ns = old_ns - NOTED_NS
+        # When all sources have gone, what is still open ends with the newest row.
+        before_ns = min(old_ns, self._newest_ns) - NOTED_NS
         self._marks.forget(before_ns)
         for device in [d for d, readings in self.readings.items() if readings[0].time_ns < before_ns]:
             kept = [reading for reading in self.readings[device] if reading.time_ns >= before_ns]
@@ -187,19 +190,21 @@ class Noted:
         twin.readings = {device: list(readings) for device, readings in self.readings.items()}
         twin._kept = {device: kept.copy() for device, kept in self._kept.items()}
         twin.losses, twin.unexplained, twin._marks = list(self.losses), self.unexplained.copy(), self._marks.copy()
+        twin._newest_ns = self._newest_ns
         return twin
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         pcie = [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()]
         reported = [[device, [list(reading) for reading in readings]] for device, readings in self.readings.items()]
-        return [pcie, [list(loss) for loss in self.losses], self.unexplained.state(), reported, self._marks.state()]
+        losses = [list(loss) for loss in self.losses]
+        return [pcie, losses, self.unexplained.state(), reported, self._marks.state(), self._newest_ns]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Noted:
         """Continues from `state()`."""
         noted = cls()
-        pcie, losses, unexplained, reported, marks = state
+        pcie, losses, unexplained, reported, marks, noted._newest_ns = state
         noted.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in pcie}
         noted.readings = {device: [Reading(*reading) for reading in readings] for device, readings in reported}
         noted._kept = {device: _counted(readings) for device, readings in noted.readings.items()}

@@ -225,6 +225,14 @@ def test_a_host_without_evidence_says_what_to_collect() -> None:
     assert only_root(story).evidence[-1] == "what h10 reports of itself (pcie, kernel and host) does not explain it"
 
 
+def test_a_pause_that_never_ends_is_explained_too() -> None:
+    story = stopped_host()
+    add(story, "RDMA_ERRORS", "h10", "eth0", STOPPED_NS, value=5, extra=1)
+    for rows in story.rows.values():
+        rows[:] = [row for row in rows if row[1]["kind"][0] != BY_NAME["PFC_XON"].code]
+    assert "5 code 1 RDMA errors at eth0 in 0.000 ms" in only_root(story).evidence
+
+
 # Links
 
 
