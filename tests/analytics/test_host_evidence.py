@@ -147,6 +147,16 @@ def test_errors_of_a_host_s_link_that_the_leaf_counts_are_found_too() -> None:
     assert [sentence for sentence in root.evidence if "CRC" in sentence] == ["3 CRC link errors at d0 in 0.000 ms"]
 
 
+def test_what_a_host_reports_is_a_kind_of_evidence_of_its_own() -> None:
+    story = stopped_host()
+    assert story.only().confidence_ppm == 666_667
+    add(story, "RUNQUEUE_OUTLIER", "h11", "cpu0", STOPPED_NS, value=1 * MS)
+    assert story.only().confidence_ppm == 666_667
+    add(story, "RUNQUEUE_OUTLIER", "h10", "cpu0", STOPPED_NS, value=1 * MS)
+    assert story.only().confidence_ppm == 1_000_000
+    assert story.only().missing_evidence == ("PCIe state of h10",)
+
+
 def test_the_strongest_kind_decides_the_layer_and_all_are_told() -> None:
     story = stopped_host()
     add(story, "BLOCK_OUTLIER", "h10", "sda", STOPPED_NS - 9 * MS, value=1 * MS)
