@@ -5,11 +5,10 @@ In: a cascade's roots and the engine's state at the moment of closing. Out: "nam
 
 from __future__ import annotations
 
+from analytics import layout
 from analytics.announced import Announced
 from analytics.confidence import ACCEPT_PPM
 from analytics.engine import Closed, Engine
-from analytics.noted import NOTED_NS
-from analytics.topology import PRIORITIES
 from stream.cascade import Root
 
 
@@ -26,22 +25,21 @@ def advice(engine: Engine, closed: Closed, announced: Announced, roots: list[Roo
 def ecn_after_pfc(engine: Engine, closed: Closed, announced: Announced, root: Root) -> tuple[str, ...]:
     """PFC stopped the neighbours before ECN slowed the senders, so that others were held up too.
 
-    Rule: the root is an egress queue whose device reported ECN all the time of the cascade (its last minute, if it is
-    longer), and no packet that left by the queue was marked in that time. Windows of marks that touch it count, so a
+    Rule: the root is an egress queue whose device reported ECN all the time of the cascade, and no packet that left by
+    its port was marked from the cascade's beginning until it closed. Windows of marks that touch that time count, so a
     long window may hide the advice but never make it. A root that is a host has no queue that could mark.
     Sources: RFC 3168 (a queue marks before it is full); Zhu et al., SIGCOMM 2015, "Congestion control for large-scale
     RDMA deployments", section 4: the thresholds of DCQCN are to make ECN act before PFC.
     """
     topology = engine.topology
-    from_ns = max(closed.start_ns, closed.end_ns - NOTED_NS)
-    if not announced.covers(root.device, from_ns, closed.end_ns, topology.names, topic="ecn"):
+    if not announced.covers(root.device, closed.start_ns, closed.end_ns, topology.names, topic="ecn"):
         return ()
-    queue = topology.port(root.device, root.port) * PRIORITIES + root.priority
-    if engine.noted.marked(queue, from_ns, closed.end_ns):
+    port = topology.port(root.device, root.port)
+    if int(engine.ports[port, layout.P_LAST_MARK]) >= closed.start_ns:
         return ()
     place = f"{root.device}:{root.port}"
     return (
-        f"ecn_after_pfc: ECN should act before PFC: no packet of priority {root.priority} was CE-marked at {place}"
+        f"ecn_after_pfc: ECN should act before PFC: no packet was CE-marked at {place}"
         f" while {root.device} stopped its neighbours because of it: lower the marking threshold (Kmin) of that queue,"
         " or raise the XOFF thresholds",
     )

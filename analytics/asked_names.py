@@ -1,11 +1,15 @@
-"""The names that rows come under: numbered while rows wait, since a name is resolved when its rows are taken.
+"""The names that rows come under: numbered while rows wait, and those of them that no fact explains.
 
-In: batches of rows and the names of their ports. Out: the number of each row's pair (device, port) as it was sent.
+A name is resolved when its rows are taken in event time, so rows wait under the number of the pair as it was sent.
 Rows from inside a host (of CPUs, GPUs, a resource) all come under one port of it, so that the fabric does not grow by a
 port for each CPU; which part of the host it was, they say in `flow`.
 """
 
 from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -110,3 +114,54 @@ class AskedNames:
             self.parts.append(name)
             self._part_numbers[name] = len(self.parts)
         return self._part_numbers.get(name, 0)
+
+
+class Unexplained:
+    """When rows of congestion came under names that do not resolve: by port, spans of time buckets."""
+
+    def __init__(self) -> None:
+        self._spans: dict[int, list[tuple[int, int]]] = {}
+
+    def add(self, ports: Ints, times_ns: Ints) -> None:
+        """Takes rows in, each with its port's index."""
+        found = np.unique(np.stack((ports, times_ns // BUCKET_NS)), axis=1)
+        for port, buckets in groupby(found.T.tolist(), key=itemgetter(0)):
+            self._spans[port] = _merged([*self._spans.get(port, ()), *((bucket, bucket) for _, bucket in buckets)])
+
+    def between(self, from_ns: int, to_ns: int) -> list[int]:
+        """The ports that had rows around these times, in order of index."""
+        first, last = from_ns // BUCKET_NS, to_ns // BUCKET_NS
+        return sorted(
+            port for port, spans in self._spans.items() if any(begin <= last and first <= end for begin, end in spans)
+        )
+
+    def forget(self, before_ns: int) -> None:
+        """Drops what no cascade can ask for any more."""
+        bucket = before_ns // BUCKET_NS
+        kept = {port: [span for span in spans if span[1] >= bucket] for port, spans in self._spans.items()}
+        self._spans = {port: spans for port, spans in kept.items() if spans}
+
+    def copy(self) -> Unexplained:
+        """A copy that further rows change alone."""
+        twin = Unexplained()
+        twin._spans = dict(self._spans)
+        return twin
+
+    def state(self) -> list[Any]:
+        """Plain lists for a snapshot."""
+        return [[port, [list(span) for span in spans]] for port, spans in self._spans.items()]
+
+    def load(self, state: list[Any]) -> None:
+        """Continues from `state()`."""
+        self._spans = {port: [(begin, end) for begin, end in spans] for port, spans in state}
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, those joined that touch: the same whatever the parts they came in."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        else:
+            merged.append((begin, end))
+    return merged

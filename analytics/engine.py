@@ -241,7 +241,7 @@ class Engine:
             self.shares = np.concatenate((self.shares, np.zeros((queues, layout.MAX_ROOTS))))
             grown = layout.new_state(
                 len(self.topology.ports) - len(self.ports), layout.P_COLUMNS,
-                c2=layout.NEVER, c4=layout.NEVER,
+                c2=layout.NEVER, c4=layout.NEVER, c5=layout.NEVER,
             )  # fmt: skip
             self.ports = np.concatenate((self.ports, grown))
         devices = len(self.topology.devices) - len(self.devices)

@@ -50,9 +50,9 @@ Q_COLUMNS = 16
 D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_UNKNOWN_OWNER, D_REPORTS = range(5)
 D_COLUMNS = 5
 # Columns of a port's state; the GROUP ones belong to the sibling group that the port names.
-(P_GROUP_OPEN, P_GROUP_FIRST, P_GROUP_LAST, P_GROUP_BINS_NS, P_GROUP_BIN_END, P_TX_BYTES, P_STOPPED_BYTES,
- P_MAX_MBPS, P_QUEUED_BINS) = range(9)  # fmt: skip
-P_COLUMNS = 9
+(P_GROUP_OPEN, P_GROUP_FIRST, P_GROUP_LAST, P_GROUP_BINS_NS, P_GROUP_BIN_END, P_LAST_MARK, P_TX_BYTES,
+ P_STOPPED_BYTES, P_MAX_MBPS, P_QUEUED_BINS) = range(10)  # fmt: skip
+P_COLUMNS = 10
 # Columns of a cascade's slot.
 S_FIRST_NS, S_FIRST_QUEUE, S_OPEN, S_LAST_NS, S_PARENT = range(5)
 S_COLUMNS = 5

@@ -1,5 +1,5 @@
 """What the engine keeps with its times and looks up when a cascade closes: what hosts and links report of themselves,
-ECN marks, losses, unexplained names.
+losses, unexplained names.
 
 Readings of hosts and links are bounded: NOTED_NS of event time, and MAX_A_SECOND of one kind and port in each second,
 the first of them; what is more is counted (`readings_not_kept`). What CPUs, GPUs and the like of one host report counts
@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analytics.asked_names import BUCKET_NS, congestion, is_inside
-from analytics.spans import Spans
+from analytics.asked_names import Unexplained, congestion, is_inside
 from analytics.topology import Topology
 from stream import kinds
 from stream.record import Events
@@ -28,7 +27,6 @@ NOTED_NS = 60_000_000_000
 MAX_A_SECOND = 32
 """Outliers are rare by what they are, and nobody polls a counter more often than thirty times a second."""
 _SECOND_NS = 1_000_000_000
-MARK_BUCKET_NS = 1_000_000
 
 _READ = np.zeros(256, np.bool_)
 """Kinds of rows that are kept as readings."""
@@ -68,7 +66,7 @@ class Reading(NamedTuple):
 
 
 class Noted:
-    """What was said of hosts, links, marks, losses and names, by the times of the rows."""
+    """What was said of hosts, links, losses and names, by the times of the rows."""
 
     def __init__(self) -> None:
         self.pcie: dict[int, list[PcieReading]] = {}
@@ -78,9 +76,7 @@ class Noted:
         """By device: how many readings of a kind, port and second are kept."""
         self.losses: list[tuple[int, int, int]] = []
         """(time_ns, device, rows lost or UNKNOWN) of sequence gaps and source losses."""
-        self.unexplained = Spans(BUCKET_NS)
-        self._marks = Spans(MARK_BUCKET_NS)
-        """When packets were marked, by port * 9 + priority (8 = none told)."""
+        self.unexplained = Unexplained()
         self._newest_ns = 0
 
     def take(self, events: Events, ports: Ints, topology: Topology, horizon_ns: int, parts: Sequence[str] = ()) -> int:
@@ -102,13 +98,7 @@ class Noted:
         for row, port in zip(events[lost], ports[lost].tolist(), strict=True):
             self.losses.append((int(row["time_ns"]), topology.ports[port][0], int(row["value"])))
         unexplained = topology.unresolved[ports] & congestion(events)
-        times = events["time_ns"][unexplained]
-        self.unexplained.add(ports[unexplained], times, times)
-        marked = (kind == kinds.ECN_MARKED) & (events["value"] > 0) & (events["side"] != kinds.SIDE_RX)
-        if marked.any():
-            times = events["time_ns"][marked]
-            keys = ports[marked] * 9 + np.minimum(events["priority"][marked], 8)
-            self._marks.add(keys, times - np.clip(events["span_ns"][marked], 0, horizon_ns), times)
+        self.unexplained.add(ports[unexplained], events["time_ns"][unexplained])
         read = _READ[kind] & (events["value"] > 0)
         return self._read(events[read], ports[read], topology, horizon_ns, parts) if read.any() else 0
 
@@ -142,11 +132,6 @@ class Noted:
         device, name = topology.ports[port]
         return [r for r in self.readings.get(device, ()) if r.kind == kinds.LINK_ERRORS and r.port == name]
 
-    def marked(self, queue: int, from_ns: int, to_ns: int) -> bool:
-        """Whether packets that left by a queue (port * 8 + priority) were marked around these times."""
-        port, priority = divmod(queue, 8)
-        return any(self._marks.has(port * 9 + place, from_ns, to_ns) for place in (priority, 8))
-
     def carry(self, topology: Topology) -> None:
         """Moves what is known to the ports and devices that their names now mean."""
         moved: dict[int, list[PcieReading]] = {}
@@ -165,8 +150,6 @@ class Noted:
                     carried.setdefault(topology.moved_devices.get(device, device), []).append(reading)
         self.readings = {device: sorted(readings) for device, readings in carried.items()}
         self._kept = {device: _counted(readings) for device, readings in self.readings.items()}
-        places = [(port * 9 + place, to * 9 + place) for port, to in topology.moved_ports.items() for place in range(9)]
-        self._marks.move(dict(places))
 
     def forget(self, before_ns: int, old_ns: int) -> None:
         """Drops what no cascade can ask for any more; `old_ns` is the least end that one can still have."""
@@ -175,7 +158,6 @@ class Noted:
         self.unexplained.forget(before_ns)
         # When all sources have gone, what is still open ends with the newest row.
         before_ns = min(old_ns, self._newest_ns) - NOTED_NS
-        self._marks.forget(before_ns)
         for device in [d for d, readings in self.readings.items() if readings[0].time_ns < before_ns]:
             kept = [reading for reading in self.readings[device] if reading.time_ns >= before_ns]
             if kept:
@@ -189,7 +171,7 @@ class Noted:
         twin.pcie = {device: list(readings) for device, readings in self.pcie.items()}
         twin.readings = {device: list(readings) for device, readings in self.readings.items()}
         twin._kept = {device: kept.copy() for device, kept in self._kept.items()}
-        twin.losses, twin.unexplained, twin._marks = list(self.losses), self.unexplained.copy(), self._marks.copy()
+        twin.losses, twin.unexplained = list(self.losses), self.unexplained.copy()
         twin._newest_ns = self._newest_ns
         return twin
 
@@ -198,19 +180,18 @@ class Noted:
         pcie = [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()]
         reported = [[device, [list(reading) for reading in readings]] for device, readings in self.readings.items()]
         losses = [list(loss) for loss in self.losses]
-        return [pcie, losses, self.unexplained.state(), reported, self._marks.state(), self._newest_ns]
+        return [pcie, losses, self.unexplained.state(), reported, self._newest_ns]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Noted:
         """Continues from `state()`."""
         noted = cls()
-        pcie, losses, unexplained, reported, marks, noted._newest_ns = state
+        pcie, losses, unexplained, reported, noted._newest_ns = state
         noted.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in pcie}
         noted.readings = {device: [Reading(*reading) for reading in readings] for device, readings in reported}
         noted._kept = {device: _counted(readings) for device, readings in noted.readings.items()}
         noted.losses = [(time_ns, device, count) for time_ns, device, count in losses]
         noted.unexplained.load(unexplained)
-        noted._marks.load(marks)
         return noted
 
 

@@ -33,27 +33,27 @@ def congested(ecn_of: str = "leaf0") -> Story:
 def test_a_queue_that_stopped_its_neighbours_without_a_mark_gives_advice() -> None:
     (sentence,) = congested().only().advice
     assert sentence == (
-        "ecn_after_pfc: ECN should act before PFC: no packet of priority 3 was CE-marked at leaf0:u0 while leaf0"
+        "ecn_after_pfc: ECN should act before PFC: no packet was CE-marked at leaf0:u0 while leaf0"
         " stopped its neighbours because of it: lower the marking threshold (Kmin) of that queue, or raise the XOFF"
         " thresholds"
     )
 
 
-@pytest.mark.parametrize("priority", [3, 255])
+@pytest.mark.parametrize("priority", [3, 4, 255])
 def test_one_mark_at_the_queue_takes_the_advice_away(priority: int) -> None:
     story = congested()
     story.marked(("leaf0", "u0", priority), FROM_NS + 300 * US, FROM_NS + 400 * US)
     assert story.only().advice == ()
 
 
-@pytest.mark.parametrize("queue", [("leaf0", "u0", 4), ("leaf0", "d0", 3), ("spine0", "p1", 3)])
+@pytest.mark.parametrize("queue", [("leaf0", "d0", 3), ("spine0", "p1", 3), ("spine0", "p0", 3)])
 def test_a_mark_at_another_queue_does_not(queue: tuple[str, str, int]) -> None:
     story = congested()
     story.marked(queue, FROM_NS, TO_NS)
     assert story.only().advice
 
 
-@pytest.mark.parametrize("from_ns", [FROM_NS - 2 * MS, TO_NS + 2 * MS])
+@pytest.mark.parametrize("from_ns", [FROM_NS - 2 * MS, FROM_NS - 100 * US - 1, TO_NS + 11 * MS])
 def test_a_mark_at_another_time_does_not(from_ns: int) -> None:
     story = congested()
     story.marked(UPLINK, from_ns, from_ns + 100 * US)
@@ -108,7 +108,7 @@ def test_advice_is_given_for_the_recorded_roots_that_marked_nothing(trace: str) 
         for root in roots if not told.suspect_set else ():
             marked = (counters.port == ports.index[root.device, root.port]) & (counters.tx_ce_packets > 0)
             begin_ns, end_ns = counters.end_ns[marked] - counters.span_ns[marked], counters.end_ns[marked]
-            near = bool(((begin_ns <= told.end_ns + 1 * MS) & (end_ns >= told.start_ns - 1 * MS)).any())
+            near = bool((end_ns >= told.start_ns).any())
             inside = bool(((begin_ns <= told.end_ns) & (end_ns >= told.start_ns)).any())
             given = f"{root.device}:{root.port}" in advised
             assert not (given and inside), (root.device, root.port)
