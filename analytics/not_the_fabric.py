@@ -156,7 +156,9 @@ def _cascade(fabric: str, spell: Spell, layer: str, findings: tuple[str, ...]) -
         pause_ns=0,
         pauses=0,
         roots=(
-            Root(spell.device, "", kinds.NO_PRIORITY, "host", PPM, 0, CLASS, (*_evidence(spell), *findings), (), layer),
+            Root(
+                spell.device, "", kinds.NO_PRIORITY, "host", PPM, 0, CLASS, (*_evidence(spell), *findings), layer=layer
+            ),
         ),
         queues=(),
         edges=(),

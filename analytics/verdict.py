@@ -89,9 +89,9 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         edges=tuple(_edges(engine, closed)[:MAX_LISTED]),
         missing_evidence=confidence.missing,
         losses={name: count for name, count in lost.items() if count},
-        victims=victims,
         # A suspect set names no root, so there is nothing to set better.
         advice=advice(engine, closed, announced, roots) if confidence.ppm >= VERDICT_PPM else (),
+        victims=victims,
     )
 
 
@@ -221,7 +221,7 @@ def _root(
     )
     root_class, evidence = classify(facts)
     layer = layer_of(root_class, facts)
-    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors, layer)
+    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors, layer=layer)
 
 
 def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:

@@ -118,10 +118,10 @@ class Cascade(msgspec.Struct, frozen=True):
     missing_evidence: tuple[Sentence, ...]
     losses: dict[Name, Count]
     merged_into: Name | None = None
-    victims: tuple[Victim, ...] = ()
-    """The flows held up for longest; none where nobody counts the bytes of flows."""
     advice: tuple[Sentence, ...] = ()
     """What could be set better: "name: sentence" each."""
+    victims: tuple[Victim, ...] = ()
+    """The flows held up for longest; none where nobody counts the bytes of flows."""
 
 
 def cascade_key(cascade: Cascade) -> bytes:
