@@ -1,4 +1,4 @@
-"""What the roster announces, in event time: when devices reported pauses themselves and how long windows may be.
+"""What the roster announces, in event time: when devices reported what themselves, and how long windows may be.
 
 A roster change may be read long before or after rows of its time; what it says holds from its own time on.
 """
@@ -22,8 +22,12 @@ MAX_HORIZON_NS = 60_000_000_000
 """Evidence is waited for no longer than a minute: a longer window takes effect at its end."""
 
 
+REPORTED = ("pfc", "ecn", "pcie", "kernel", "host")
+"""Topics of which it matters to a verdict whether a device reported on them at all."""
+
+
 class Announced:
-    """The spans of pfc streams by device, and the longest window by the time from which it has to be reckoned with.
+    """The spans of streams by device, and the longest window by the time from which it has to be reckoned with.
 
     Streams bear their sources' names of devices; who asks gives the canonical name, and says what names mean.
     """
@@ -58,7 +62,7 @@ class Announced:
 
     def up(self, stream: StreamKey, from_ns: int, period_ns: int) -> None:
         """A stream that begins."""
-        if stream.topic == "pfc":
+        if stream.topic in REPORTED:
             if stream.device not in self._spans:
                 self._meant = (-1, {})
             self._spans.setdefault(stream.device, {}).setdefault(stream, []).append((from_ns, MAX_TIME_NS))
@@ -77,25 +81,35 @@ class Announced:
         if spans:
             spans[-1] = (spans[-1][0], at_ns)
 
-    def reports(self, device: str, first_ns: int, last_ns: int, names: Resolver) -> bool:
-        """Whether the device reported pauses itself at some time between two instants."""
-        return any(begin <= last_ns and first_ns <= end for begin, end in self._spans_of(device, names))
+    def reports(self, device: str, first_ns: int, last_ns: int, names: Resolver, topic: str = "pfc") -> bool:
+        """Whether the device reported on one of the topics `REPORTED` itself at some time between two instants."""
+        return any(begin <= last_ns and first_ns <= end for begin, end in self._spans_of(topic, device, names))
+
+    def covers(self, device: str, first_ns: int, last_ns: int, names: Resolver, topic: str) -> bool:
+        """Whether the device reported on one of the topics `REPORTED` all the time between two instants."""
+        return any(begin <= first_ns and last_ns <= end for begin, end in self._spans_of(topic, device, names))
 
     def reporting(self, device: str, time_ns: Ints, names: Resolver) -> Bools:
         """At which of the times the device reported pauses itself."""
         covered = np.zeros(len(time_ns), np.bool_)
-        for begin, end in self._spans_of(device, names):
+        for begin, end in self._spans_of("pfc", device, names):
             covered |= (begin <= time_ns) & (time_ns <= end)
         return covered
 
-    def _spans_of(self, device: str, names: Resolver) -> list[tuple[int, int]]:
+    def _spans_of(self, topic: str, device: str, names: Resolver) -> list[tuple[int, int]]:
         generation, meant = self._meant
         if generation != names.generation:
             meant = {}
             for name in self._spans:
                 meant.setdefault(names.device(name), []).append(name)
             self._meant = names.generation, meant
-        return [span for name in meant.get(device, ()) for spans in self._spans[name].values() for span in spans]
+        return [
+            span
+            for name in meant.get(device, ())
+            for stream, spans in self._spans[name].items()
+            if stream.topic == topic
+            for span in spans
+        ]
 
     def horizon_ns(self, time_ns: int) -> int:
         """Longest window announced up to this time: how long evidence of an instant may take to arrive."""

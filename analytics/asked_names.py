@@ -1,6 +1,8 @@
 """The names that rows come under: numbered while rows wait, and those of them that no fact explains.
 
 A name is resolved when its rows are taken in event time, so rows wait under the number of the pair as it was sent.
+Rows from inside a host (of CPUs, GPUs, a resource) all come under one port of it, so that the fabric does not grow by a
+port for each CPU; which part of the host it was, they say in `flow`.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analytics.detect import NO_PORT
 from stream import kinds
-from stream.record import Events
+from stream.record import Events, picked
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -23,6 +26,8 @@ BUCKET_NS = 10_000_000
 
 MAX_REMEMBERED = 4096
 """Lists of ports whose numbers are remembered."""
+MAX_PARTS = 65_536
+"""Names of parts of hosts (`cpu3`), which all hosts share; what has a further name has none."""
 
 _NAMES_A_PORT = np.zeros(256, bool)
 """Kinds of rows whose port is one of the network: of others it may be a CPU or a rank."""
@@ -32,11 +37,23 @@ for _name in ("PAUSE_OPEN", "PAUSE_INTERVAL", "PFC_PAUSED", "PFC_FRAMES", "QUEUE
     _CONGESTION[kinds.BY_NAME[_name].code] = _NAMES_A_PORT[kinds.BY_NAME[_name].code] = True
 for _name in ("PORT_BYTES", "FLOW_BYTES", "QUEUE_DROPS", "HEADROOM", "LINK_ERRORS", "PFC_WATCHDOG"):
     _NAMES_A_PORT[kinds.BY_NAME[_name].code] = True
+_INSIDE = np.zeros(256, bool)
+"""Kinds of rows whose port is a part of its host."""
+for _name in (
+    "RUNQUEUE_OUTLIER", "SOFTIRQ_OUTLIER", "HARDIRQ_OUTLIER", "NAPI_OUTLIER", "BLOCK_OUTLIER", "MEMORY_ERRORS",
+    "CPU_THROTTLE", "PRESSURE", "GPU_ERRORS", "GPU_THROTTLE",
+):  # fmt: skip
+    _INSIDE[kinds.BY_NAME[_name].code] = True
 
 
 def names_a_port(events: Events) -> Bools:
     """Which rows name a port of the network."""
     return _NAMES_A_PORT[events["kind"]]
+
+
+def is_inside(events: Events) -> Bools:
+    """Which rows speak of a part of a host."""
+    return _INSIDE[events["kind"]]
 
 
 def congestion(events: Events) -> Bools:
@@ -53,10 +70,13 @@ class AskedNames:
         self.pairs: list[tuple[str, str]] = []
         self.sources: list[str] = []
         """The sources by number."""
+        self.parts: list[str] = []
+        """Names of parts of hosts: row.flow is the place of its own, counted from 1."""
         self._source_number: dict[str, int] = {}
         self._source_of: list[int] = []
         self._source_numbers: Ints = np.zeros(0, np.int64)
         self._numbers: dict[tuple[str, str, str], int] = {}
+        self._part_numbers: dict[str, int] = {}
         self._of_batches: dict[tuple[str, str, tuple[str, ...]], Ints] = {}
         """Most sources name the same ports in every batch."""
 
@@ -87,9 +107,32 @@ class AskedNames:
             self._source_numbers = np.array(self._source_of, np.int64)
         return self._source_numbers[numbers]
 
-    def state(self) -> list[list[str]]:
-        """Plain lists for a snapshot: source, device and port by number."""
-        return [list(key) for key in self._numbers]
+    def named(self, source: str, device: str, ports: tuple[str, ...], events: Events) -> tuple[Events, Ints]:
+        """The rows of a batch, and the number of each one's pair of names."""
+        inside = is_inside(events)
+        if not inside.any():
+            return events, self.numbers(source, device, ports)[events["port"]]
+        events = picked(events, np.arange(len(events)))
+        numbers = np.full(len(events), self.number(source, device, NO_PORT), np.int64)
+        for port in np.unique(events["port"]).tolist():
+            here = events["port"] == port
+            events["flow"][here & inside] = self.part(ports[port])
+            if (here & ~inside).any():
+                numbers[here & ~inside] = self.number(source, device, ports[port])
+        return events, numbers
+
+    def part(self, name: str) -> int:
+        """The number of a part's name, a new one if it is new; 0 for the whole host, and if there are too many."""
+        if name == NO_PORT:
+            return 0
+        if name not in self._part_numbers and len(self.parts) < MAX_PARTS:
+            self.parts.append(name)
+            self._part_numbers[name] = len(self.parts)
+        return self._part_numbers.get(name, 0)
+
+    def state(self) -> list[list[Any]]:
+        """Plain lists for a snapshot: source, device and port by number, and the parts."""
+        return [[list(key) for key in self._numbers], self.parts]
 
 
 class Unexplained:

@@ -5,9 +5,10 @@ In: what is known of one root. Out: the class's name and sentences of evidence; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from analytics.host_evidence import Finding
 from stream import kinds
 
 Evidence = tuple[str, ...]
@@ -70,6 +71,12 @@ class RootFacts:
     """Of a root without evidence: whether its device reports depths at all."""
     depths_due: bool = False
     """Whether depths of the cascade's time may still come."""
+    inside: tuple[Finding, ...] = ()
+    """What the root host reported of itself in the time of the cascade, what decides its layer first."""
+    reported: tuple[str, ...] = ()
+    """Of HOST_TOPICS, those that the root host reported on in that time."""
+    link_errors: tuple[str, ...] = ()
+    """Errors at both ends of the root egress' link, in sentences, if they are more than a whole link has."""
 
     @property
     def port_name(self) -> str:
@@ -77,6 +84,12 @@ class RootFacts:
         return f"{self.device}:{self.port}"
 
 
+HOST_TOPICS: dict[str, str] = {
+    "pcie": "PCIe width, speed and errors",
+    "kernel": "kernel latency",
+    "host": "RDMA and memory errors, throttling and pressure",
+}
+"""Topics that say what goes on inside a host, and what is on them."""
 STORM_COVER = 0.9
 STORM_MIN_NS = 200_000
 """Below this a single pause covers its own span and says nothing."""
@@ -172,14 +185,16 @@ def slow_receiver_plateau(root: RootFacts) -> Evidence | None:
 
 
 def slow_receiver_host(root: RootFacts) -> Evidence | None:
-    """A host whose PCIe link is whole and that takes less than its port brings it: something inside holds its NIC up.
+    """A host that sends pause though its PCIe link is not known to be narrow: something inside holds its NIC up.
 
-    Rule: as the plateau, where the PCIe link is reported and whole. Source: docs/concepts.md; host congestion by memory
-    bandwidth, IOMMU and CPU, Agarwal et al., SIGCOMM 2023, "Host congestion control".
+    Rule: as the plateau, where the PCIe link is reported and whole; or the host reported something of itself in that
+    time that is no matter of PCIe. Source: docs/concepts.md; host congestion by memory bandwidth, IOMMU and CPU,
+    Agarwal et al., SIGCOMM 2023, "Host congestion control".
     """
-    if not root.pcie or _narrow(root) or not _plateau(root):
+    found_inside = bool(root.inside) and root.inside[0].layer != "pcie"
+    if root.kind != "host" or _narrow(root) or not (found_inside or (root.pcie and _plateau(root))):
         return None
-    return (*_plateau(root), "its PCIe link is whole")
+    return (*_plateau(root), "its PCIe link is whole" if root.pcie else "its PCIe link is not reported")
 
 
 def incast(root: RootFacts) -> Evidence | None:
@@ -231,7 +246,19 @@ def link_degraded(root: RootFacts) -> Evidence | None:
     return (
         f"the link carried at most {root.max_mbps} of {root.speed_mbps} Mb/s"
         f" in {root.queued_windows} windows in which it was queued and not stopped",
+        *root.link_errors,
     )
+
+
+def link_with_errors(root: RootFacts) -> Evidence | None:
+    """A link between switches that damages what it carries.
+
+    Rule: errors at one of its ends in the time of the cascade, beyond what a whole link may have (host_evidence.py has
+    the bounds). Its rate needs not be known. Source: docs/concepts.md; IEEE 802.3, bit error ratio of 1e-12.
+    """
+    if root.kind != "egress" or root.faces_host:
+        return None
+    return root.link_errors or None
 
 
 def ecmp_collision(root: RootFacts) -> Evidence | None:
@@ -287,11 +314,12 @@ RULES: tuple[tuple[str, Callable[[RootFacts], Evidence | None]], ...] = (
     ("pfc_deadlock", pfc_deadlock),
     ("nic_pfc_storm", nic_pfc_storm),
     ("slow_receiver_pcie", slow_receiver_pcie),
-    ("slow_receiver_pcie", slow_receiver_plateau),
     ("slow_receiver_host", slow_receiver_host),
+    ("slow_receiver_pcie", slow_receiver_plateau),
     ("incast", incast),
     ("oversubscribed_host_link", oversubscribed_host_link),
     ("link_degraded", link_degraded),
+    ("link_degraded", link_with_errors),
     ("ecmp_collision", ecmp_collision),
     ("incast", incast_behind),
     ("fabric_overload", fabric_overload),
@@ -306,11 +334,24 @@ def classify(root: RootFacts) -> tuple[str, Evidence]:
     for name, rule in RULES:
         evidence = rule(root)
         if evidence is not None:
-            return name, evidence
+            return name, (*evidence, *_inside(root))
     if root.kind == "unknown":
         why = "the depths of its queues may still come" if root.reports_depth else ""
         return UNCLASSIFIED, (why or f"no queue of {root.device} reports depth, so its part cannot be told",)
-    return UNCLASSIFIED, ("no rule fits what is known of this root",)
+    return UNCLASSIFIED, ("no rule fits what is known of this root", *_inside(root))
+
+
+def _inside(root: RootFacts) -> Evidence:
+    """What was found inside a root host; where that is nothing and its PCIe link is not narrow, what was looked at."""
+    if root.inside:
+        return tuple(finding.sentence for finding in root.inside)
+    if root.kind != "host" or _narrow(root):
+        return ()
+    missing = [f"{topic} ({what})" for topic, what in HOST_TOPICS.items() if topic not in root.reported]
+    if not root.reported:
+        return (f"nobody reports what goes on inside {root.device}: collect {_listed(missing)}",)
+    collect = f"; collect {_listed(missing)} too" if missing else ""
+    return (f"what {root.device} reports of itself ({_listed(root.reported)}) does not explain it{collect}",)
 
 
 def _narrow(root: RootFacts) -> list[tuple[int, int, int]]:
@@ -348,6 +389,10 @@ def _full_group(root: RootFacts) -> str | None:
 
 def _some_of(names: tuple[str, ...]) -> str:
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else "".join(names)
 
 
 def _ms(ns: int) -> str:

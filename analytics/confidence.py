@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from analytics import layout
+from analytics import around_root, layout
 from analytics.announced import Announced
 from analytics.engine import Closed, Engine
 from analytics.ledger import bounded_sum
@@ -69,8 +69,9 @@ def confidence_of(
     hosts = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
     readings = (reading for host in hosts for reading in engine.noted.pcie.get(host, ()))
     host_known = any(reading.time_ns <= closed.end_ns for reading in readings)
+    found_inside = any(around_root.inside_host(engine, closed, host) for host in hosts)
     # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
-    kinds_seen = 1 + seen.reports.bit_count() + int(host_known) if seen.reports else 1
+    kinds_seen = 1 + seen.reports.bit_count() + int(host_known or found_inside) if seen.reports else 1
     evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
     # Blame of a switch whose queues nobody saw is not placed at any of them: no evidence covers it. Nor is blame of a
     # queue that may have been stopped itself, unseen.

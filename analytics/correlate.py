@@ -273,8 +273,7 @@ class Correlate:
             newest_ns = int(events["time_ns"].max(initial=NEVER))
         if not len(events):
             return
-        numbers = fabric.asked.numbers(batch.stream.source, batch.stream.device, batch.ports)
-        named = numbers[events["port"]]
+        events, named = fabric.asked.named(batch.stream.source, batch.stream.device, batch.ports, events)
         if pauses:
             self._end_pauses(fabric, state.follow(events, named))
         fabric.waiting.append((events, named))
@@ -311,9 +310,10 @@ class Correlate:
         def publish(closed: Closed) -> None:
             final = cascade(fabric.engine, closed, fabric.announced, FINAL)
             finals.append(final)
+            fabric.slow_ranks.explain(final, fabric.engine.topology)
             finals.extend(_ended_by(fabric, closed, final))
 
-        self._advance(fabric, fabric.engine, picked(events, due), numbers[due], tick_ns, publish)
+        finals += self._advance(fabric, fabric.engine, picked(events, due), numbers[due], tick_ns, publish)
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
         fabric.settled_ns = tick_ns
         oldest_ns = min((start_ns for start_ns, _ in fabric.engine.beginnings()), default=MARK_END)
@@ -326,7 +326,10 @@ class Correlate:
         for left in fabric.engine.still_open(fabric.newest_ns):
             closed = dataclasses.replace(left, still_open=False)
             final = cascade(fabric.engine, closed, fabric.announced, FINAL)
+            fabric.slow_ranks.explain(final, fabric.engine.topology)
             out += [final, *_ended_by(fabric, closed, final)]
+        fabric.slow_ranks.finish(fabric.newest_ns, fabric.engine.topology, fabric.engine.noted)
+        out += fabric.slow_ranks.due(fabric.engine.fabric, MARK_END, 0, ())
         out += _withdrawn(fabric, MARK_END)
         fresh = Fabric(
             fabric.engine.next_life(),
@@ -348,11 +351,13 @@ class Correlate:
         numbers: Ints,
         until_ns: int,
         publish: Callable[[Closed], None],
-    ) -> None:
+    ) -> list[Cascade]:
         """Feeds rows, all from before until_ns, to an engine, with the facts and windows that come to hold meanwhile.
 
-        Here names are resolved, by the facts that hold at the time of each row (docs/decisions/0005).
+        Here names are resolved, by the facts that hold at the time of each row (docs/decisions/0005). Of the fabric's
+        own engine, returns the verdicts on ranks that are slow without any cascade.
         """
+        not_the_fabric: list[Cascade] = []
         facts = sorted((entry for entry in fabric.facts if entry[0] < until_ns), key=_fact_order)
         stops = {from_ns for from_ns, _ in facts if from_ns > fabric.settled_ns}
         stops |= set(fabric.announced.changes(fabric.settled_ns, until_ns))
@@ -367,9 +372,19 @@ class Correlate:
                 due = events["time_ns"] < stop_ns
                 now, now_numbers = picked(events, due), numbers[due]
                 events, numbers = picked(events, ~due), numbers[~due]
-            engine.add_rows(*engine.placed(now, now_numbers, fabric.asked), fabric.announced, horizon_ns)
+            now, places = engine.placed(now, now_numbers, fabric.asked)
+            engine.add_rows(now, places, fabric.announced, horizon_ns, fabric.asked.parts)
+            if engine is fabric.engine:
+                fabric.slow_ranks.take(now, places, engine.topology, engine.noted)
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - LAG_NS
-            engine.advance(settled_ns, layout.GAP_NS + horizon_ns, publish)
+            keep_ns = layout.GAP_NS + horizon_ns
+            engine.advance(settled_ns, keep_ns, publish)
+            if engine is fabric.engine:
+                beginnings = [start_ns for start_ns, _ in engine.beginnings()]
+                # What is still open when all sources have gone ends with the newest row.
+                until_now_ns = min(settled_ns, fabric.newest_ns)
+                not_the_fabric += fabric.slow_ranks.due(engine.fabric, until_now_ns, keep_ns, beginnings)
+        return not_the_fabric
 
     def _provisional_revisions(self, fabric: Fabric) -> list[Item]:
         """Numbered revisions of cascades that are not final and have changed since their last revision."""

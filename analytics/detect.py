@@ -24,7 +24,7 @@ from stream.record import EVENT, TIME, WORDS, Events, Words, empty_events, joine
 from stream.roster import SourceDown, SourceUp
 from stream.topics import RAW
 
-VERSION = 1
+VERSION = 2
 SEQUENCE_GAP = 4
 """Code of "sequence gap at a consumer" in kinds.LOSS_REASONS."""
 MAX_ENDED = 100_000
@@ -37,7 +37,9 @@ NO_PORT = "-"
 _FORWARDED = np.zeros(256, np.uint8)
 for _name in (
     "PFC_PAUSED", "PFC_FRAMES", "ECN_MARKED", "QUEUE_DEPTH", "PORT_BYTES", "LINK_ERRORS", "FLOW_BYTES", "PCIE_ERRORS",
-    "PCIE_STALL", "RDMA_ERRORS",
+    "PCIE_STALL", "RDMA_ERRORS", "RUNQUEUE_OUTLIER", "SOFTIRQ_OUTLIER", "HARDIRQ_OUTLIER", "NAPI_OUTLIER",
+    "BLOCK_OUTLIER", "MEMORY_ERRORS", "CPU_THROTTLE", "PRESSURE", "GPU_ERRORS", "GPU_THROTTLE",
+    "STEP_TIME", "COMPUTE_TIME",
 ):  # fmt: skip
     _FORWARDED[kinds.BY_NAME[_name].code] = UNLESS_ZERO
 # Kinds that tell a state, of which 0 is one (no lane, no storm); of counters a row of 0 tells nothing.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,8 +120,10 @@ class Engine:
             events, ports = picked(events, ~untrue), ports[~untrue]
         return events, ports
 
-    def add_rows(self, events: Events, ports: Ints, announced: Announced, horizon_ns: int) -> None:
-        """Takes settled rows in; `ports` are indices of the topology.
+    def add_rows(
+        self, events: Events, ports: Ints, announced: Announced, horizon_ns: int, parts: Sequence[str] = ()
+    ) -> None:
+        """Takes settled rows in; `ports` are indices of the topology, `parts` the names of parts of hosts.
 
         Windows longer than `horizon_ns` take effect at their end.
         """
@@ -131,7 +133,7 @@ class Engine:
             self._rows, self._row_flows, events, ports, horizon_ns, self.cursor_ns, self.flows, self.topology,
             self.counters,
         )  # fmt: skip
-        self.noted.take(events, ports, self.topology)
+        self.counters["readings_not_kept"] += self.noted.take(events, ports, self.topology, horizon_ns, parts)
         self._count_unresolved(self._unresolved_names(events, ports))
 
     def add_pauses(self, rows: Ints) -> None:
@@ -169,7 +171,7 @@ class Engine:
         self.cursor_ns = max(self.cursor_ns, until_ns)
         firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
         self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
-        self.noted.forget(self._needed_ns)
+        self.noted.forget(self._needed_ns, self.cursor_ns - keep_ns)
         dropped = self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
         self.counters["flow_windows_dropped"] += dropped
 
@@ -293,7 +295,7 @@ class Engine:
             self.missed = np.concatenate((self.missed, np.zeros((queues, layout.MS_COLUMNS), np.int64)))
             grown = layout.new_state(
                 len(self.topology.ports) - len(self.ports), layout.P_COLUMNS,
-                c2=layout.NEVER, c4=layout.NEVER, c6=layout.NEVER,
+                c2=layout.NEVER, c4=layout.NEVER, c5=layout.NEVER, c7=layout.NEVER,
             )  # fmt: skip
             self.ports = np.concatenate((self.ports, grown))
         devices = len(self.topology.devices) - len(self.devices)

@@ -13,6 +13,7 @@ from analytics.asked_names import AskedNames
 from analytics.detect import episode_stream
 from analytics.engine import Engine
 from analytics.layout import Ints
+from analytics.not_the_fabric import NotTheFabric
 from analytics.streams import Stream
 from stream import messages
 from stream.batch import Batch, StreamKey
@@ -62,12 +63,16 @@ class Fabric:
     asked: AskedNames = field(default_factory=AskedNames)
     waiting: list[tuple[Events, Ints]] = field(default_factory=list)
     """Rows, and of each the number of the names that it came under."""
+    slow_ranks: NotTheFabric = field(default_factory=NotTheFabric)
     facts: list[tuple[int, Device | Link]] = field(default_factory=list)
     """Facts by the time from which they hold."""
     provisional: dict[str, Provisional] = field(default_factory=dict)
     finals: set[str] = field(default_factory=set)
     """Ids that were final before this process began: no revision may follow them."""
     changed: bool = False
+
+    def __post_init__(self) -> None:
+        self.slow_ranks.stragglers.counters = self.engine.counters
 
     def waited_ns(self) -> int | None:
         """What every stream that counts has promised; None where there is no such stream."""
@@ -109,6 +114,7 @@ class Fabric:
                             for key, items in self.unannounced.items()],
             "times": [self.settled_ns, self.newest_ns],
             "asked": self.asked.state(),
+            "slow_ranks": self.slow_ranks.state(),
             "waiting": [events.view(np.uint8), numbers],
             "facts": [[from_ns, *messages.encode(fact)] for from_ns, fact in self.facts],
             "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in self.provisional.values()],
@@ -131,8 +137,12 @@ class Fabric:
             for key, items in state["unannounced"]
         }
         fabric.settled_ns, fabric.newest_ns = state["times"]
-        for names in state["asked"]:
-            fabric.asked.number(*names)
+        names, parts = state["asked"]
+        for name in names:
+            fabric.asked.number(*name)
+        for part in parts:
+            fabric.asked.part(part)
+        fabric.slow_ranks.load(state["slow_ranks"])
         events, numbers = state["waiting"]
         fabric.waiting = [(events.view(EVENT), numbers)] if len(numbers) else []
         fabric.facts = [

@@ -28,6 +28,7 @@ from analytics.layout import (
     N_UNMATCHED,
     NEVER,
     OPEN,
+    P_LAST_MARK,
     Q_A,
     Q_BIN_END,
     Q_BIN_PEAK,
@@ -41,6 +42,7 @@ from analytics.layout import (
     Q_ROOTS,
     Q_STOP_BEFORE,
     Q_STOP_PEAK,
+    REPORTS_ECN,
     ROOT_EGRESS,
     ROOT_HOST,
     ROW_AMOUNT,
@@ -111,6 +113,8 @@ def run(
             continue
         if row_type == BYTES:
             take_bytes(rows, i, state, links)
+            if rows[i, ROW_ID] == REPORTS_ECN:
+                state.ports[port, P_LAST_MARK] = max(state.ports[port, P_LAST_MARK], rows[i, ROW_END])
             devices[port_device[port], D_REPORTS] |= rows[i, ROW_ID]
             i += 1
             continue

@@ -57,9 +57,9 @@ D_ROOT_OPEN, D_ROOT_LAST, D_ROOT_OWNER, D_UNKNOWN_OWNER, D_REPORTS = range(5)
 D_COLUMNS = 5
 # Columns of a port's state; the GROUP ones belong to the sibling group that the port names. A RUN is the time in which
 # the port has been sending, without a pause of GAP_NS. From P_TX_BYTES on, all begins anew with the group.
-(P_GROUP_OPEN, P_GROUP_FIRST, P_GROUP_LAST, P_GROUP_BINS_NS, P_GROUP_BIN_END, P_RUN_BEGIN, P_RUN_END, P_TX_BYTES,
- P_STOPPED_BYTES, P_MAX_MBPS, P_QUEUED_BINS) = range(11)  # fmt: skip
-P_COLUMNS = 11
+(P_GROUP_OPEN, P_GROUP_FIRST, P_GROUP_LAST, P_GROUP_BINS_NS, P_GROUP_BIN_END, P_LAST_MARK, P_RUN_BEGIN, P_RUN_END,
+ P_TX_BYTES, P_STOPPED_BYTES, P_MAX_MBPS, P_QUEUED_BINS) = range(12)  # fmt: skip
+P_COLUMNS = 12
 # Columns of a cascade's slot.
 S_FIRST_NS, S_FIRST_QUEUE, S_OPEN, S_LAST_NS, S_PARENT = range(5)
 S_COLUMNS = 5

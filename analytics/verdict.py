@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from analytics import layout
+from analytics import around_root, layout
+from analytics.advice import advice
 from analytics.alternatives import alternatives
 from analytics.announced import Announced
 from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
@@ -19,6 +20,7 @@ from analytics.confidence import ACCEPT_PPM, PPM, confidence_of, losses
 from analytics.cycles import rings
 from analytics.engine import Closed, Engine
 from analytics.flow_blame import with_flow_bytes
+from analytics.layers import layer_of
 from analytics.ledger import QueueTally, bounded_sum
 from analytics.severity import severity_of
 from analytics.topology import PRIORITIES, Topology
@@ -60,7 +62,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         if ring.deadlock and not any(queue * 4 + layout.ROOT_EGRESS in named for queue in ring.queues):
             named[ring.first * 4 + layout.ROOT_EGRESS] = root_ns.get(layout.ROOT_CYCLE, 0)
     roots = [
-        _root(engine, closed, root, ns, ns * PPM // max(blamed, 1), found_rings, final=revision == FINAL)
+        _root(engine, closed, announced, root, ns, ns * PPM // max(blamed, 1), found_rings, final=revision == FINAL)
         for root, ns in named.items()
     ]
     roots = _polarized(engine, roots)
@@ -90,6 +92,8 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         edges=tuple(_edges(engine, closed, in_bytes=closed is not by_depth)[:MAX_LISTED]),
         missing_evidence=confidence.missing,
         losses={name: count for name, count in lost.items() if count},
+        # A suspect set names no root, so there is nothing to set better.
+        advice=advice(engine, closed, announced, roots) if confidence.ppm >= VERDICT_PPM else (),
         victims=victims,
         confidence_parts=confidence.parts,
     )
@@ -193,7 +197,15 @@ def _shortened(root: Root, most_flows: int) -> Root:
 
 
 def _root(
-    engine: Engine, closed: Closed, root: int, pause_ns: int, ppm: int, found_rings: list[_Ring], *, final: bool
+    engine: Engine,
+    closed: Closed,
+    announced: Announced,
+    root: int,
+    pause_ns: int,
+    ppm: int,
+    found_rings: list[_Ring],
+    *,
+    final: bool,
 ) -> Root:
     topology = engine.topology
     contributors = _contributors(engine, closed, root)
@@ -204,10 +216,17 @@ def _root(
         device, port, priority = topology.devices[root >> 2], "", kinds.NO_PRIORITY
         kind = "host" if root & 3 == layout.ROOT_HOST else "unknown"
     facts = _root_facts(engine, closed, root, kind, device, port, contributors, found_rings)
-    facts = dataclasses.replace(facts, depths_due=not final)
+    facts = dataclasses.replace(
+        facts,
+        depths_due=not final,
+        inside=around_root.inside_host(engine, closed, root >> 2) if kind == "host" else (),
+        reported=around_root.reported(engine, closed, announced, device) if kind == "host" else (),
+        link_errors=around_root.errors_of_link(engine, closed, (root >> 2) // PRIORITIES) if kind == "egress" else (),
+    )
     root_class, evidence = classify(facts)
     others = alternatives(facts, root_class) if ppm >= ACCEPT_PPM else ()
-    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors, others)
+    layer = layer_of(root_class, facts)
+    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors, others, layer)
 
 
 def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:
@@ -266,7 +285,7 @@ def _root_facts(
         port=port_name,
         speed_mbps=speed,
         faces_host=topology.devices[faces] if faces >= 0 and topology.is_host[faces] else "",
-        pcie=_pcie(engine, closed, root >> 2) if kind == "host" else (),
+        pcie=around_root.pcie_states(engine, closed, root >> 2) if kind == "host" else (),
         stopped_ns=told.pause_ns,
         stopped_span_ns=span_ns,
         sent_ratio=stopped_bytes * 8_000 / (speed * span_ns) if counted and span_ns and speed else None,
@@ -324,23 +343,6 @@ def _stopped_by_host(engine: Engine, closed: Closed, host: int) -> tuple[int, Qu
 def _place(engine: Engine, queue: int) -> int:
     """Larger for a queue whose name comes first."""
     return -int(engine.topology.port_rank[queue // PRIORITIES]) * PRIORITIES - queue % PRIORITIES
-
-
-def _pcie(engine: Engine, closed: Closed, host: int) -> tuple[tuple[int, int, int], ...]:
-    """Per kind of PCIe measure, the least value in force during the cascade relative to its maximum."""
-    worst: dict[int, tuple[int, int]] = {}
-    in_force: dict[tuple[int, str], tuple[int, int]] = {}
-    readings = engine.noted.pcie.get(host, [])
-    for reading in readings:
-        if reading.time_ns <= closed.start_ns:
-            in_force[reading.kind, reading.port] = (reading.now, reading.at_most)
-    during = [(r.kind, (r.now, r.at_most)) for r in readings if closed.start_ns < r.time_ns <= closed.end_ns]
-    for kind, (now, at_most) in [*((kind, pair) for (kind, _), pair in in_force.items()), *during]:
-        if now == kinds.UNKNOWN or at_most in (kinds.UNKNOWN, 0):
-            continue
-        if kind not in worst or now * worst[kind][1] < worst[kind][0] * at_most:
-            worst[kind] = (now, at_most)
-    return tuple((kind, now, at_most) for kind, (now, at_most) in sorted(worst.items()))
 
 
 def _ingress_ports(closed: Closed, egress: int) -> int:

@@ -41,6 +41,8 @@ CLASSES: dict[str, ClassName] = {
         "cyclic dependency", "queues through {place} stop each other in a loop that still moves", "bright_yellow"),
     "misconfiguration": ClassName(
         "misconfiguration", "{place} sends pause without a queue that would explain it", "bright_blue"),
+    "not_the_fabric": ClassName(
+        "not the fabric", "{place} computes for longer than its peers, and no pause explains that", "green"),
     "unclassified": UNCLASSIFIED,
 }
 # fmt: on

@@ -28,6 +28,8 @@ _FIGURES = (
     ("negatives_alarmed", "negatives alarmed"),
     ("deadlock_missed", "deadlocks missed"),
     ("deadlock_false", "deadlocks false"),
+    ("slow_hosts_missed", "slow hosts missed"),
+    ("slow_hosts_false", "slow hosts false"),
 )
 
 
@@ -63,6 +65,8 @@ def _cells(score: CaseScore) -> Sequence[Text]:
             ("ALARM without a cause", score.negative_alarmed is True),
             ("deadlock MISSED", score.deadlock_missed is True),
             ("deadlock FALSE", score.deadlock_false is True),
+            ("slow host MISSED", score.slow_hosts is not None and score.slow_hosts.missed > 0),
+            ("slow host FALSE", score.slow_hosts is not None and score.slow_hosts.false > 0),
         )
         if said
     ]

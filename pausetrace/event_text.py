@@ -15,9 +15,6 @@ from stream import kinds
 from stream.flow_id import flow_text
 from stream.kinds import BY_NAME, NO_PRIORITY, QUALITY_BITS, UNKNOWN, Measure
 
-_CODES: dict[str, dict[int, str]] = {"LINK_ERRORS": kinds.LINK_ERROR_CODES, "SOURCE_LOST": kinds.LOSS_REASONS}
-"""Kinds whose code has a name."""
-
 _SUFFIXES = ("_ns", "_bytes", "_packets", "_frames", "_events", "_mbps", "_mts", "_lanes")
 
 
@@ -104,7 +101,7 @@ def measures_text(row: Row) -> str:
 
 def _measure_text(kind: str, measure: Measure, number: int) -> str:
     if measure.unit == "code":
-        name = _CODES.get(kind, {}).get(number)
+        name = kinds.CODES.get(kind, {}).get(number)
         return f"{_words(measure.name)} {number}{f' ({name})' if name else ''}"
     if measure.unit == "ns":
         return f"{_words(measure.name)} {duration_text(number)}"

@@ -48,8 +48,10 @@ def record_page() -> str:
         "## Codes\n",
         _table(("side", "meaning"), _sides()),
         _table(("quality bit", "name"), ((str(1 << bit), name) for bit, name in enumerate(kinds.QUALITY_BITS))),
-        _table(("reason_code of SOURCE_LOST", "meaning"), _codes(kinds.LOSS_REASONS)),
-        _table(("error_code of LINK_ERRORS", "meaning"), _codes(kinds.LINK_ERROR_CODES)),
+        *(
+            _table((f"{kinds.BY_NAME[name].extra.name} of {name}", "meaning"), _codes(codes))
+            for name, codes in kinds.CODES.items()
+        ),
         _VALUE,
         "## Topics\n",
         f"On Kafka a topic's name begins with the prefix, `{topics.DEFAULT_PREFIX}.` unless set otherwise.\n",

@@ -316,6 +316,8 @@ def _foot(cascade: Cascade, glyphs: Glyphs, width: int, local: bool) -> Iterator
     if not cascade.suspect_set and cascade.missing_evidence:
         unseen = f" Not seen: {printable('; '.join(cascade.missing_evidence))}"
         yield from _wrapped(Text(unseen, style="dim"), "   ", width)
+    for advice in cascade.advice:
+        yield from _wrapped(Text(f" Advice {printable(advice)}"), "   ", width)
     revision = "final" if cascade.revision == FINAL else f"revision {cascade.revision}, not final"
     parts = (
         f"cascade {printable(cascade.id)}", revision, MODES.get(cascade.mode, printable(cascade.mode)),

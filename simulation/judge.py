@@ -18,6 +18,8 @@ MIN_VERDICT_PPM = 500_000
 MIN_ACCEPTED_SHARE = 0.1
 """A planted root of this share must be named; a flow is accused by being named contributor of a root of this share."""
 ALARMS = ("warning", "critical")
+NOT_THE_FABRIC = "not_the_fabric"
+"""Class of the one root of a cascade without a pause: a host whose rank the others wait for."""
 LEFT_OUT_LABELS = ("marginal", "unknown", "deadlock_member")
 
 
@@ -60,6 +62,14 @@ class FlowCounts(msgspec.Struct, frozen=True):
     victims_false: int
 
 
+class SlowHosts(msgspec.Struct, frozen=True):
+    """Hosts that held up the job by their own compute (`not_the_fabric`): found, missed, and named without a reason."""
+
+    found: int
+    missed: int
+    false: int
+
+
 class CaseScore(msgspec.Struct, frozen=True):
     """All measures of one trace; None where a measure does not apply to it or was not asked for."""
 
@@ -72,6 +82,7 @@ class CaseScore(msgspec.Struct, frozen=True):
     deadlock_false: bool | None
     edge_f1: float | None
     flows: FlowCounts | None
+    slow_hosts: SlowHosts | None
     windows: tuple[WindowScore, ...]
 
 
@@ -99,7 +110,9 @@ def score(
     what measures flows is then None.
     """
     finals = final_of(cascades)
-    verdicts = [c for c in finals if c.confidence_ppm >= MIN_VERDICT_PPM and not c.suspect_set]
+    sure = [c for c in finals if c.confidence_ppm >= MIN_VERDICT_PPM and not c.suspect_set]
+    # What is not the fabric's says nothing about pauses, and wakes nobody who looks after the fabric.
+    verdicts = [c for c in sure if not _is_not_the_fabric(c)]
     if truth.windows:
         spans = [(window.start_ns + start_ns, window.end_ns + start_ns) for window in truth.windows]
         blames = [_Blame(truth, verdicts, span) for span in spans]
@@ -114,13 +127,14 @@ def score(
     return CaseScore(
         name=truth.name,
         scenario=truth.scenario,
-        cascades=len(finals),
+        cascades=sum(not _is_not_the_fabric(cascade) for cascade in finals),
         verdicts=len(verdicts),
         negative_alarmed=None if truth.planted else any(cascade.severity in ALARMS for cascade in verdicts),
         deadlock_missed=not says_deadlock if truth.has_deadlock else None,
         deadlock_false=says_deadlock if not truth.has_deadlock else None,
         edge_f1=_edge_f1(truth.edges, verdicts) if truth.edges and not _is_cyclic(truth) else None,
         flows=_flow_counts(truth, blames) if flows_known and truth.planted else None,
+        slow_hosts=_slow_hosts(truth, sure),
         windows=windows,
     )
 
@@ -128,6 +142,19 @@ def score(
 def final_of(cascades: Iterable[Cascade]) -> list[Cascade]:
     """The cascades without provisional revisions and merged ids."""
     return [cascade for cascade in cascades if cascade.revision == FINAL and cascade.merged_into is None]
+
+
+def _is_not_the_fabric(cascade: Cascade) -> bool:
+    return not cascade.pauses and any(root.root_class == NOT_THE_FABRIC for root in cascade.roots)
+
+
+def _slow_hosts(truth: Truth, sure: Sequence[Cascade]) -> SlowHosts | None:
+    if truth.slow_hosts is None:
+        return None
+    named = {root.device for cascade in sure if _is_not_the_fabric(cascade) for root in cascade.roots}
+    return SlowHosts(
+        found=len(named & truth.slow_hosts), missed=len(truth.slow_hosts - named), false=len(named - truth.slow_hosts)
+    )
 
 
 def _is_cyclic(truth: Truth) -> bool:

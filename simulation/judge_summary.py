@@ -30,6 +30,8 @@ class Summary(msgspec.Struct, frozen=True):
     negatives_alarmed: int
     deadlock_missed: int | None
     deadlock_false: int | None
+    slow_hosts_missed: int | None
+    slow_hosts_false: int | None
 
 
 def summarise(scores: Sequence[CaseScore]) -> Summary:
@@ -43,6 +45,7 @@ def summarise(scores: Sequence[CaseScore]) -> Summary:
     victims_found = sum(counts.victims_found for counts in flows)
     victims_false = sum(counts.victims_false for counts in flows)
     victims_missed = sum(counts.victims_missed for counts in flows)
+    slow_hosts = [score.slow_hosts for score in scores if score.slow_hosts is not None]
     return Summary(
         cases=len(scores),
         blame_distance_mean=_mean(distances),
@@ -59,6 +62,8 @@ def summarise(scores: Sequence[CaseScore]) -> Summary:
         negatives_alarmed=sum(score.negative_alarmed is True for score in scores),
         deadlock_missed=_count([score.deadlock_missed for score in scores]),
         deadlock_false=_count([score.deadlock_false for score in scores]),
+        slow_hosts_missed=sum(counts.missed for counts in slow_hosts) if slow_hosts else None,
+        slow_hosts_false=sum(counts.false for counts in slow_hosts) if slow_hosts else None,
     )
 
 

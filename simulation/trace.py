@@ -13,6 +13,7 @@ import numpy as np
 
 from simulation.trace_columns import Counters, FlowBytes, Flows, HostPcie, Links, PauseEvents, Ports, Trace
 from simulation.trace_flows import DEFAULT_PRIORITY, read_flows
+from simulation.trace_steps import read_steps
 from simulation.trace_table import LAYOUT, Ints, TraceTable, exists, find_table, read_table
 from stream.errors import ConfigError, TraceError
 from stream.kinds import UNKNOWN
@@ -72,6 +73,7 @@ def read_trace(path: Path, without: AbstractSet[str] = frozenset(), absent: Abst
         flows=flows,
         flow_bytes=None if bytes_table is None or flows is None else _flow_bytes(bytes_table, ports, flows, period_ns),
         pcie=_read_pcie(path, device_index, ports, absent),
+        steps=read_steps(path, device_index),
         notes=tuple(notes),
     )
 

@@ -101,6 +101,17 @@ class HostPcie:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """steps.csv: a rank's step from the barrier's release to its end; computed_ns: the end of its own compute."""
+
+    host: Ints
+    step: Ints
+    start_ns: Ints
+    computed_ns: Ints | None
+    end_ns: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Trace:
     """One trace folder. What the folder does not hold, or what was withheld, is None; times begin at 0."""
 
@@ -115,5 +126,6 @@ class Trace:
     flows: Flows | None
     flow_bytes: FlowBytes | None
     pcie: HostPcie | None
+    steps: Steps | None = None
     notes: tuple[str, ...] = ()
     """What the reader left out on its own, for people."""

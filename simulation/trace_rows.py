@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from simulation.trace_columns import Counters, FlowBytes, Flows, HostPcie, PauseEvents, Ports, Trace
 from simulation.trace_facts import trace_facts, trace_flow_ids
+from simulation.trace_steps import step_rows
 from simulation.trace_table import Ints
 from stream import kinds
 from stream.batch import StreamKey
@@ -83,6 +84,9 @@ def trace_streams(trace: Trace, fabric: str, source: str, epoch: str, start_ns: 
     for topic, devices in watched.items():
         for device, events in columns.streams(topic, devices, start_ns):
             rows.append(StreamRows(topic, trace.devices[device], port_names[device], events))
+    for host, rank, events in step_rows(trace.steps) if trace.steps is not None else ():
+        events["time_ns"] += start_ns
+        rows.append(StreamRows("host", trace.devices[host], (rank,), events))
     end_ns = max((int(stream.events["time_ns"][-1]) for stream in rows if len(stream.events)), default=start_ns)
     facts = trace_facts(trace, fabric, source, epoch, start_ns)
     fact_counts = dict.fromkeys(FACTS, 0) | _counts(facts)

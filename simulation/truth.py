@@ -65,6 +65,12 @@ class Window(msgspec.Struct, frozen=True):
     packet_level_roots: tuple[RootShare, ...] = ()
 
 
+class SlowHost(msgspec.Struct, frozen=True):
+    """A host that held up the job by its own compute."""
+
+    host: str
+
+
 class _TruthFile(msgspec.Struct, frozen=True):
     expected_roots: tuple[PlantedRoot, ...]
     packet_level_roots: tuple[RootShare, ...]
@@ -72,6 +78,7 @@ class _TruthFile(msgspec.Struct, frozen=True):
     packet_level_roots_visible: tuple[RootShare, ...] | None = None
     windows: tuple[Window, ...] | None = None
     flows: dict[str, tuple[int | str, ...]] = {}
+    not_the_fabric: tuple[SlowHost, ...] | None = None
 
 
 class Truth:
@@ -83,6 +90,10 @@ class Truth:
         self.planted = tuple(root for root in file.expected_roots if root.trace_class != NO_PAUSE_CLASS)
         self.windows = file.windows or ()
         self.edges = edges
+        self.slow_hosts = (
+            frozenset(slow.host for slow in file.not_the_fabric) if file.not_the_fabric is not None else None
+        )
+        """Hosts that held up the job without any pause; None where the truth says nothing of that."""
         self.label_of_flow = {str(flow): label for label, flows in file.flows.items() for flow in flows}
         self._hosts = hosts
         visible = (

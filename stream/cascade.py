@@ -40,7 +40,8 @@ class Root(msgspec.Struct, frozen=True):
     """Where the cascade began: a host (kind "host", port "") or an egress queue of a switch (kind "egress").
 
     kind "unknown" is a switch whose queues gave no evidence. `root_class` is a class of the concepts page or
-    "unclassified"; `evidence` says in sentences what the class rests on.
+    "unclassified"; `evidence` says in sentences what the class rests on. `layer` is where to look: compute, pcie, nic,
+    link, queue, storage or application, "" where that is not known.
     """
 
     device: Name
@@ -54,6 +55,7 @@ class Root(msgspec.Struct, frozen=True):
     contributors: tuple[Contributor, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     """Of roots that are asserted, the other classes in the order in which they are tried."""
+    layer: OptionalName = ""
 
 
 class PausedQueue(msgspec.Struct, frozen=True):
@@ -134,6 +136,8 @@ class Cascade(msgspec.Struct, frozen=True):
     missing_evidence: tuple[Sentence, ...]
     losses: dict[Name, Count]
     merged_into: Name | None = None
+    advice: tuple[Sentence, ...] = ()
+    """What could be set better: "name: sentence" each."""
     victims: tuple[Victim, ...] = ()
     """The flows held up for longest; none where nobody counts the bytes of flows."""
     confidence_parts: dict[Name, Ppm] = {}

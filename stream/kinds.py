@@ -94,7 +94,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(42, "PCIE_RATE", "pcie", _count("rate_mbps", "Mb/s"), _count("max_rate_mbps", "Mb/s"),
          "Rate of the PCIe link now and at most, where a source knows only the rate."),
     Kind(43, "PCIE_ERRORS", "pcie", _count("errors", "errors"), _code("error_code"),
-         "PCIe errors (AER) in the window; the code says which."),
+         "PCIe errors (AER) in the window; the code says how severe (PCIE_ERROR_CODES)."),
     Kind(44, "PCIE_STALL", "pcie", _ns("stalled_ns"), _count("stalls", "stalls"),
          "Time in the window that the NIC waited for the PCIe link."),
     *_latency_kinds(64, "RUNQUEUE", "run-queue latency"),
@@ -105,11 +105,11 @@ KINDS: tuple[Kind, ...] = (
     Kind(96, "RDMA_ERRORS", "host", _count("errors", "errors"), _code("error_code"),
          "Errors that the RDMA device counted in the window; the code says which."),
     Kind(97, "MEMORY_ERRORS", "host", _count("errors", "errors"), _code("error_code"),
-         "Memory errors (EDAC) in the window; the code says corrected or not."),
+         "Memory errors (EDAC) in the window; the code says corrected or not (MEMORY_ERROR_CODES)."),
     Kind(98, "CPU_THROTTLE", "host", _count("throttles", "events"), _ns("throttled_ns"),
          "Times that the CPU was throttled in the window, and for how long where known."),
     Kind(99, "PRESSURE", "host", _ns("stalled_ns"), _code("resource_code"),
-         "Time in the window that tasks stalled for a resource (PSI); the code says which."),
+         "Time in the window that tasks stalled for a resource (PSI); the code says which (PRESSURE_CODES)."),
     Kind(100, "CLOCK_OFFSET", "host", Measure("offset_ns", "ns", -INT64_MAX), _ns("error_ns"),
          "Offset of the host's clock from its reference, and its stated error bound."),
     Kind(101, "TCP_RETRANSMIT", "host", _count("segments", "segments"), NOT_USED,
@@ -148,6 +148,9 @@ PCIE_RATE = BY_NAME["PCIE_RATE"].code
 PAUSE_OPEN = BY_NAME["PAUSE_OPEN"].code
 PAUSE_INTERVAL = BY_NAME["PAUSE_INTERVAL"].code
 SOURCE_LOST = BY_NAME["SOURCE_LOST"].code
+LINK_ERRORS = BY_NAME["LINK_ERRORS"].code
+STEP_TIME = BY_NAME["STEP_TIME"].code
+COMPUTE_TIME = BY_NAME["COMPUTE_TIME"].code
 
 LOSS_REASONS: dict[int, str] = {
     1: "publisher queue full",
@@ -156,6 +159,16 @@ LOSS_REASONS: dict[int, str] = {
     4: "sequence gap at a consumer",
 }
 LINK_ERROR_CODES: dict[int, str] = {1: "CRC", 2: "FEC corrected", 3: "FEC uncorrected", 4: "symbol", 5: "link down"}
+PCIE_ERROR_CODES: dict[int, str] = {1: "corrected", 2: "nonfatal", 3: "fatal"}
+"""The severities of Advanced Error Reporting (AER)."""
+MEMORY_ERROR_CODES: dict[int, str] = {1: "corrected", 2: "uncorrected"}
+PRESSURE_CODES: dict[int, str] = {1: "cpu", 2: "memory", 3: "io", 4: "irq"}
+"""The files of /proc/pressure."""
+CODES: dict[str, dict[int, str]] = {
+    "SOURCE_LOST": LOSS_REASONS, "LINK_ERRORS": LINK_ERROR_CODES, "PCIE_ERRORS": PCIE_ERROR_CODES,
+    "MEMORY_ERRORS": MEMORY_ERROR_CODES, "PRESSURE": PRESSURE_CODES,
+}  # fmt: skip
+"""By kind, what the codes of its second measure mean, where they have names."""
 
 SIDES: tuple[str, ...] = ("none", "rx", "tx")
 SIDE_NONE, SIDE_RX, SIDE_TX = 0, 1, 2

@@ -8,6 +8,8 @@ import pytest
 
 from analytics import classes
 from analytics.classes import RootFacts, Sibling, classify
+from analytics.host_evidence import COMPUTE, ERRORS, Finding
+from analytics.layers import OF_CLASS, layer_of
 from stream import kinds
 
 WHOLE = ((kinds.PCIE_WIDTH, 16, 16),)
@@ -37,6 +39,8 @@ RING = dataclasses.replace(UPLINK, ring=("leaf0:u0", "leaf1:u0", "spine0:d0"), q
 PLATEAU = dataclasses.replace(HOST, pcie=(), stops=3, sent_share=0.05)
 LINE_RATE = dataclasses.replace(EGRESS, queued_windows=1, max_mbps=80_000)
 EMPTY = dataclasses.replace(UPLINK, kind="unknown", port="", reports_depth=True)
+STALLED = (Finding(COMPUTE, 0, "run-queue latency of 8.2 ms on cpu3", "compute"),)
+REPLAYED = (Finding(ERRORS, 0, "9 corrected PCIe errors", "pcie"),)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +62,11 @@ EMPTY = dataclasses.replace(UPLINK, kind="unknown", port="", reports_depth=True)
         ("fabric_overload", FULL),
         ("incast", dataclasses.replace(FULL, main_host_share=0.7001)),
         ("misconfiguration", EMPTY),
+        ("slow_receiver_host", dataclasses.replace(HOST, pcie=(), inside=STALLED)),
+        ("slow_receiver_host", dataclasses.replace(PLATEAU, inside=STALLED)),
+        ("slow_receiver_pcie", dataclasses.replace(PLATEAU, inside=REPLAYED)),
+        ("link_degraded", dataclasses.replace(UPLINK, link_errors=("3 CRC errors",))),
+        ("link_degraded", dataclasses.replace(COLLISION, link_errors=("3 CRC errors",))),
     ],
 )
 def test_a_rule_fires_at_its_bounds(name: str, root: RootFacts) -> None:
@@ -96,6 +105,8 @@ def test_a_rule_fires_at_its_bounds(name: str, root: RootFacts) -> None:
         (FULL, {"active_ns": 0}),
         (FULL, {"active_ns": 1_000_120}),
         (EMPTY, {"reports_depth": False}),
+        (HOST, {"inside": REPLAYED}),
+        (EGRESS, {"link_errors": ("3 CRC errors",), "faces_host": "h0"}),
         (COLLISION, {"active_ns": 0}),
         (COLLISION, {"siblings": COLLISION.siblings[:1], "active_ns": 2_000_000}),
         (COLLISION, {"siblings": COLLISION.siblings[1:]}),
@@ -157,3 +168,34 @@ def test_what_no_rule_fits_is_unclassified_with_a_reason() -> None:
     found, evidence = classify(UPLINK)
     assert found == "unclassified"
     assert evidence == ("no rule fits what is known of this root",)
+
+
+@pytest.mark.parametrize(
+    ("layer", "root"),
+    [
+        ("queue", COLLISION),
+        ("queue", FULL),
+        ("queue", RING),
+        ("queue", LINE_RATE),
+        ("queue", UPLINK),
+        ("queue", EMPTY),
+        ("link", DEGRADED),
+        ("application", INCAST),
+        ("queue", dataclasses.replace(INCAST, sources=0)),
+        ("nic", STORM),
+        ("nic", dataclasses.replace(STORM, inside=STALLED)),
+        ("pcie", dataclasses.replace(HOST, pcie=NARROW, inside=STALLED)),
+        ("pcie", PLATEAU),
+        ("pcie", dataclasses.replace(HOST, inside=REPLAYED)),
+        ("compute", dataclasses.replace(HOST, inside=STALLED)),
+        ("", dataclasses.replace(PLATEAU, pcie=WHOLE)),
+        ("", HOST),
+        ("", dataclasses.replace(EMPTY, reports_depth=False)),
+    ],
+)
+def test_every_root_says_in_which_layer_to_look(layer: str, root: RootFacts) -> None:
+    assert layer_of(classify(root)[0], root) == layer
+
+
+def test_every_class_has_a_layer_but_that_which_is_told_by_what_was_found() -> None:
+    assert {name for name, _ in classes.RULES} | {"hash_polarization"} == OF_CLASS.keys() | {"slow_receiver_host"}

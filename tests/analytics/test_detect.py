@@ -221,7 +221,7 @@ def test_windows_of_a_counter_that_tell_nothing_are_not_forwarded_but_states_of_
 def test_what_correlate_does_not_ask_for_is_not_forwarded() -> None:
     detect = Detect()
     host = StreamKey("lab", "tap", "e1", "host", "h0")
-    assert told(detect.process([value(0, event(kinds.BY_NAME["STEP_TIME"].code, 10, value=9), stream=host)])) == []
+    assert told(detect.process([value(0, event(kinds.BY_NAME["CLOCK_OFFSET"].code, 10, value=9), stream=host)])) == []
 
 
 # The end of a stream

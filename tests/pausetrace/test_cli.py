@@ -357,7 +357,7 @@ def test_evaluate_prints_cases_and_a_summary(capsys: pytest.CaptureFixture[str])
     assert {
         "blame_distance_mean", "blame_distance_max", "top1", "planted_named", "class_accuracy", "edge_f1",
         "contributor_f1", "victim_precision", "victim_recall", "innocents_blamed", "abstained", "negatives_alarmed",
-        "deadlock_missed", "deadlock_false",
+        "deadlock_missed", "deadlock_false", "slow_hosts_missed", "slow_hosts_false",
     } <= report["summary"].keys()  # fmt: skip
     assert main(["evaluate", TRACE]) == 0
     assert "slow_receiver-ft4-s1" in capsys.readouterr().out

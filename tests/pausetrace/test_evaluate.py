@@ -66,7 +66,7 @@ def test_the_report_as_json_has_cases_and_the_summarys_keys() -> None:
     assert list(report["summary"]) == [
         "cases", "blame_distance_mean", "blame_distance_max", "top1", "planted_named", "class_accuracy", "edge_f1",
         "contributor_f1", "victim_precision", "victim_recall", "innocents_blamed", "abstained", "negatives_alarmed",
-        "deadlock_missed", "deadlock_false",
+        "deadlock_missed", "deadlock_false", "slow_hosts_missed", "slow_hosts_false",
     ]  # fmt: skip
     assert report["summary"]["blame_distance_mean"] is None
     assert report["cases"][0]["name"] == "normal-ls-s1"

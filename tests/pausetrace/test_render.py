@@ -151,6 +151,12 @@ def test_losses_are_shown() -> None:
     assert "Counted on the way: 3 late rows" in drawn(replace(SLOW_RECEIVER, losses={"late rows": 3, "gaps": 0}))
 
 
+def test_advice_is_shown() -> None:
+    advised = replace(SLOW_RECEIVER, advice=("ecn_after_pfc: lower the threshold",))
+    assert "Advice ecn_after_pfc: lower the threshold" in drawn(advised)
+    assert "Advice" not in drawn(SLOW_RECEIVER)
+
+
 def test_golden_files_have_no_trailing_blanks_to_lose() -> None:
     for path in (Path(__file__).parent / "golden").glob("*.txt"):
         assert all(line == line.rstrip() for line in path.read_text().splitlines()), path

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from simulation.judge import CaseScore, score_case
+from simulation.judge import CaseScore, SlowHosts, score_case
 from simulation.judge_summary import summarise
 from stream.cascade import Cascade, PausedQueue, Root
 from stream.errors import TraceError
@@ -443,3 +443,23 @@ def test_a_truth_without_its_fields_says_which(tmp_path: Path, field: str) -> No
         TraceError, match=rf"truth\.json cannot be read: .*missing required field `{field}`; docs/trace"
     ):
         judged(folder)
+
+
+def test_a_verdict_that_it_is_not_the_fabric_is_scored_by_its_host_alone(tmp_path: Path) -> None:
+    shutil.copytree(HARMLESS, tmp_path / "case")
+    truth = read_truth_json(HARMLESS)
+    (tmp_path / "case" / "truth.json").write_text(json.dumps(truth | {"not_the_fabric": [{"host": "h1"}]}))
+    slow = Root("h1", "", 255, "host", 1_000_000, 0, "not_the_fabric", ())
+    answer = replace(perfect_cascade(HARMLESS), roots=(slow,), pauses=0, pause_ns=0, severity="critical", queues=())
+    score = judged(tmp_path / "case", answer)
+    assert (score.slow_hosts, score.negative_alarmed) == (SlowHosts(1, 0, 0), False)
+    assert (score.cascades, score.verdicts) == (0, 0)
+    other = with_root(answer, 0, device="h2")
+    wrong = judged(tmp_path / "case", other)
+    assert wrong.slow_hosts == SlowHosts(0, 1, 1)
+    assert judged(tmp_path / "case", replace(answer, suspect_set=True)).slow_hosts == SlowHosts(0, 1, 0)
+    summary = summarise([score, wrong, judged(HARMLESS, answer)])
+    assert (summary.slow_hosts_missed, summary.slow_hosts_false, summary.negatives_alarmed) == (1, 1, 0)
+    assert judged(HARMLESS, answer).slow_hosts is None
+    # With a pause it is a cascade like any other.
+    assert judged(tmp_path / "case", replace(answer, pauses=1)).negative_alarmed is True

@@ -8,7 +8,7 @@ import pytest
 from simulation.trace import read_trace
 from simulation.trace_rows import StreamRows, TraceStreams, trace_streams
 from stream import kinds
-from stream.errors import ConfigError
+from stream.errors import ConfigError, TraceError
 from stream.facts import Device, Flow, Hop, Link, Port
 from stream.flow_id import flow_id, flow_text
 from stream.kinds import EXACT, SIDE_NONE, SIDE_RX, SIDE_TX, UNKNOWN
@@ -185,3 +185,33 @@ def test_recorded_streams_are_sorted_and_lose_no_event(folder: Path) -> None:
     assert len(events) == 2 * len(trace.pauses.time_ns)
     assert trace.counters is not None
     assert pfc["value"][pfc["kind"] == kinds.PFC_PAUSED].sum() == trace.counters.rx_paused_ns.sum()
+
+
+STEPS = "step,host,start_ns,comm_start_ns,end_ns\n0,h1,0,700,1000\n0,h0,0,400,900\n1,h1,1000,1500,1900\n"
+
+
+def test_steps_become_rows_of_a_training_hook(tmp_path: Path) -> None:
+    streams = streams_of(write_trace(tmp_path, steps=STEPS))
+    assert shown(rows_of(streams, "host", "h1")) == [
+        ("rank0", kinds.COMPUTE_TIME, SIDE_NONE, 700, 700, 700, 0, 0),
+        ("rank0", kinds.STEP_TIME, SIDE_NONE, 1000, 1000, 1000, 0, 0),
+        ("rank0", kinds.COMPUTE_TIME, SIDE_NONE, 1500, 500, 500, 1, 0),
+        ("rank0", kinds.STEP_TIME, SIDE_NONE, 1900, 900, 900, 1, 0),
+    ]
+    assert shown(rows_of(streams, "host", "h0")) == [
+        ("rank1", kinds.COMPUTE_TIME, SIDE_NONE, 400, 400, 400, 0, 0),
+        ("rank1", kinds.STEP_TIME, SIDE_NONE, 900, 900, 900, 0, 0),
+    ]
+    assert set(rows_of(streams, "host", "h0").events["flow"].tolist()) == {1}
+    assert StreamUp("host", "h0", 0) in streams.up.streams
+
+
+def test_without_the_end_of_compute_there_are_steps_alone(tmp_path: Path) -> None:
+    streams = streams_of(write_trace(tmp_path, steps="step,host,start_ns,end_ns\n0,h1,0,1000\n"))
+    assert [row[1] for row in shown(rows_of(streams, "host", "h1"))] == [kinds.STEP_TIME]
+
+
+@pytest.mark.parametrize("row", ["0,h1,10,5,20", "0,h1,10,30,20"])
+def test_a_step_whose_times_do_not_rise_is_refused(tmp_path: Path, row: str) -> None:
+    with pytest.raises(TraceError, match=r"steps\.csv:2: a step's times do not rise"):
+        streams_of(write_trace(tmp_path, steps=f"step,host,start_ns,comm_start_ns,end_ns\n{row}\n"))
