@@ -95,6 +95,9 @@ class PauseLogs:
         """Devices of whose queues somebody logs each pause."""
         self._rows: Ints = np.zeros((0, layout.ROW_COLUMNS), np.int64)
         """What has been told of times that are not due."""
+        self._newest_ns = 0
+        self._is_ahead = False
+        """Whether this runs ahead of what is settled: counters say nothing of what nobody has told yet."""
         self._bucket = -1
         """The bucket of time that clocks have been looked at for."""
 
@@ -103,6 +106,7 @@ class PauseLogs:
     ) -> None:
         """Takes settled rows in: pauses as logged at either end, and counters of paused time at the stopped one."""
         self._grow(topology)
+        self._newest_ns = max(self._newest_ns, int(events["time_ns"].max(initial=0)))
         kind = events["kind"]
         pause = np.flatnonzero((kind == kinds.PAUSE_OPEN) | (kind == kinds.PAUSE_INTERVAL))
         if len(pause):
@@ -139,9 +143,10 @@ class PauseLogs:
         return rows
 
     def copy(self) -> PauseLogs:
-        """A copy that further rows change alone."""
+        """A copy that further rows change alone, and that runs ahead."""
         self._join()
         twin = PauseLogs()
+        twin._newest_ns, twin._is_ahead = self._newest_ns, True
         twin.clocks, twin._exact, twin._bucket = self.clocks.copy(), set(self._exact), self._bucket
         for name in _ARRAYS:
             setattr(twin, name, getattr(self, name).copy())
@@ -172,13 +177,19 @@ class PauseLogs:
     def state(self) -> list[Any]:
         """Plain structures and arrays for a snapshot."""
         self._join()
-        return [self.clocks.state(), sorted(self._exact), self._bucket, [getattr(self, name) for name in _ARRAYS]]
+        return [
+            self.clocks.state(),
+            sorted(self._exact),
+            self._bucket,
+            self._newest_ns,
+            [getattr(self, name) for name in _ARRAYS],
+        ]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> PauseLogs:
         """Continues from `state()`."""
         logs = cls()
-        clocks, exact, logs._bucket, arrays = state
+        clocks, exact, logs._bucket, logs._newest_ns, arrays = state
         logs.clocks, logs._exact = Clocks.of_state(clocks), set(exact)
         for name, array in zip(_ARRAYS, arrays, strict=True):
             setattr(logs, name, array)
@@ -257,6 +268,8 @@ class PauseLogs:
         # Rows are made ahead: a window in which pauses are missed is known when it is over.
         made_until_ns = until_ns if until_ns == MARK_END else until_ns + LOOK_NS
         known_ns = until_ns if until_ns == MARK_END else until_ns + 3 * LOOK_NS
+        if self._is_ahead:
+            known_ns = min(known_ns, self._newest_ns)
         offsets = self.clocks.table(len(topology.devices))
         times = told_times(self._edges, offsets)
         near = np.flatnonzero(times < known_ns)

@@ -115,7 +115,7 @@ def reconcile(
             opened_ns = state[queue, M_OPEN]
             if opened_ns != NEVER:
                 end_ns = FOREVER
-                if period_ns:
+                if period_ns and state[queue, M_GUESSED] == 0:
                     end_ns = _counted_end(
                         queue, windows, windows_from, windows_to, period_ns, phase_ns, min(time_ns, known_ns), state,
                         scratch,
@@ -147,7 +147,7 @@ def reconcile(
                         queue, end_ns, likely_ns, MARK_GUESSED, windows, windows_from, windows_to, state, rows, counts
                     )
                     continue
-                if time_ns >= until_ns:
+                if edge >= last or time_ns >= until_ns:
                     break
                 if kind == XON:
                     clean = state[queue, M_GUESSED] == 0 and abs(start_ns - opened_ns) <= TOLERANCE_NS

@@ -19,7 +19,7 @@ PPM = 1_000_000
 MIN_PEN, MAX_PEN = 1.0, 6.0
 COLOURS = {
     "magenta": "#c026d3", "bright_red": "#dc2626", "yellow": "#ca8a04", "bright_blue": "#2563eb", "cyan": "#0891b2",
-    "bright_yellow": "#a16207", "white": "#475569",
+    "bright_yellow": "#a16207", "green": "#15803d", "white": "#475569",
 }  # fmt: skip
 """The colours that classes have on a terminal, as they can be read on white paper."""
 

@@ -35,6 +35,7 @@ OTHERWISE: dict[str, str] = {
     "misconfiguration": "bytes in a queue of {place} when it paused, of whatever priority, would explain its pauses",
     "pfc_deadlock": "bytes that left by {place} or another queue of the ring meanwhile would show that it still moves",
     "cyclic_dependency": "a longer time in which no queue of the ring through {place} sends would make it a deadlock",
+    "not_the_fabric": "a cascade that stopped the port of {place} in those steps would make it the fabric after all",
     "unclassified": "bytes and depths of {place} and its siblings at shorter intervals may give it a class",
 }
 """By class, what somebody would have to observe for the root to be something else."""
