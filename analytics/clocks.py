@@ -68,7 +68,12 @@ class Clocks:
                 self._votes[pair] = min(self._votes.get(pair, 0) + matched, SURE_VOTES)
                 self.apart.discard(pair)
                 continue
-            other = _densest(both, pair, offset_ns)
+            # By names, since of two offsets that are as likely the sign would choose.
+            if names[pair[0]] <= names[pair[1]]:
+                other = _densest(both, pair, offset_ns)
+            else:
+                mirrored = _densest(both, pair[::-1], -offset_ns)
+                other = mirrored._replace(offset_ns=-mirrored.offset_ns)
             if 2 * other.votes >= fewer and other.votes > max(matched, self._votes.get(pair, 0) - 1):
                 found[pair], moved = other, True
                 self._votes[pair] = min(other.votes, SURE_VOTES)
@@ -116,6 +121,18 @@ class Clocks:
                 if abs(offset_ns) <= MAX_OFFSET_NS:
                     self.offsets[device] = offset_ns
 
+    def carry(self, moved: dict[int, int]) -> None:
+        """Devices whose names now mean other ones: what was known of a clock is known of that device's."""
+        for device, other in moved.items():
+            if device in self.offsets:
+                self.offsets.setdefault(other, self.offsets.pop(device))
+        self.apart = {_renamed(pair, moved) for pair in self.apart}
+        votes: dict[tuple[int, int], int] = {}
+        for pair, count in self._votes.items():
+            renamed = _renamed(pair, moved)
+            votes[renamed] = max(votes.get(renamed, 0), count)
+        self._votes = votes
+
     def copy(self) -> Clocks:
         """A copy that further edges change alone."""
         twin = Clocks()
@@ -143,6 +160,11 @@ class _Found(NamedTuple):
 
     votes: int
     offset_ns: int
+
+
+def _renamed(pair: tuple[int, int], moved: dict[int, int]) -> tuple[int, int]:
+    one, other = sorted(moved.get(device, device) for device in pair)
+    return one, other
 
 
 def told_times(edges: Ints, offsets: Ints) -> Ints:
@@ -203,7 +225,8 @@ def _match(keys: Ints, side: Ints, times: Ints, agree: Ints) -> None:
 
 def _densest(edges: Ints, pair: tuple[int, int], now_ns: int) -> _Found:
     """The offset of the pair's second device against its first that most stamps agree on."""
-    of_pair = edges[(_pairs(edges) == pair).all(axis=1)]
+    of_pair = edges[(_pairs(edges) == sorted(pair)).all(axis=1)]
+    of_pair = of_pair[np.argsort(of_pair[:, E_TIME], kind="stable")]
     parts = []
     for key in np.unique(of_pair[:, E_QUEUE] * 2 + of_pair[:, E_KIND]).tolist():
         same = of_pair[of_pair[:, E_QUEUE] * 2 + of_pair[:, E_KIND] == key]

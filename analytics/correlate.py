@@ -419,6 +419,7 @@ class Correlate:
 
         events, numbers = fabric.rows()
         ahead.wanted = wanted
+        ahead.logs.newest_ns = fabric.newest_ns
         self._advance(fabric, ahead, events, numbers, MARK_END, publish)
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)

@@ -29,6 +29,7 @@ from analytics.clocks import (
     EDGE_COLUMNS,
     MAX_OFFSET_NS,
     RX,
+    TOLERANCE_NS,
     TX,
     XOFF,
     XON,
@@ -41,6 +42,7 @@ from analytics.reconcile import (
     M_COLUMNS,
     M_LAST,
     M_OPEN,
+    M_QUEUE,
     MOST_WINDOW_NS,
     N_COUNTED_ENDS,
     N_COUNTED_PAUSES,
@@ -67,6 +69,8 @@ from stream.record import Events, picked
 
 BUCKET_NS = 10_000_000
 """Clocks are looked at this often: one that is 50 ppm off moves by half a microsecond meanwhile."""
+LONGEST_WINDOW_NS = 2 * BUCKET_NS
+"""What longer windows count is known too late to say anything."""
 LAG_NS = 2 * BUCKET_NS + MAX_OFFSET_NS + 3 * LOOK_NS
 """Rows up to so much later are there when pauses are told of: two buckets by any clock, and what was lost before."""
 
@@ -90,14 +94,13 @@ class PauseLogs:
         self._windows: Ints = np.zeros((0, WINDOW_COLUMNS), np.int64)
         self._state: Ints = np.zeros((0, M_COLUMNS), np.int64)
         self._grid: Ints = np.zeros((0, 2), np.int64)
-        """By device, the length of its windows of paused time and where they begin."""
-        self._exact: set[int] = set()
-        """Devices of whose queues somebody logs each pause."""
+        """By device, the length of its first window of paused time and where that began."""
+        self._logged_since: dict[int, int] = {}
+        """By device of whose queues somebody logs each pause, the first such stamp."""
         self._rows: Ints = np.zeros((0, layout.ROW_COLUMNS), np.int64)
         """What has been told of times that are not due."""
-        self._newest_ns = 0
-        self._is_ahead = False
-        """Whether this runs ahead of what is settled: counters say nothing of what nobody has told yet."""
+        self.newest_ns = layout.FOREVER
+        """Counters are there up to this time at most: for a run ahead, which goes on to the end of time."""
         self._bucket = -1
         """The bucket of time that clocks have been looked at for."""
 
@@ -106,7 +109,6 @@ class PauseLogs:
     ) -> None:
         """Takes settled rows in: pauses as logged at either end, and counters of paused time at the stopped one."""
         self._grow(topology)
-        self._newest_ns = max(self._newest_ns, int(events["time_ns"].max(initial=0)))
         kind = events["kind"]
         pause = np.flatnonzero((kind == kinds.PAUSE_OPEN) | (kind == kinds.PAUSE_INTERVAL))
         if len(pause):
@@ -119,12 +121,15 @@ class PauseLogs:
         """Times up to which clocks are as they were, each just before they change; then the time itself."""
         self._join()
         while True:
-            # Rows are made up to LOOK_NS ahead, by the clocks that hold then.
-            times = told_times(self._edges, self.clocks.table(len(topology.devices)))
+            # Rows are made up to LOOK_NS ahead, by the clocks that hold then. An edge just behind that may be gone, as
+            # one with another end's, so that buckets begin a tolerance later.
+            times = told_times(self._edges, self.clocks.table(len(topology.devices))) - TOLERANCE_NS
             ahead = times[times >= (self._bucket + 1) * BUCKET_NS]
-            bucket = int(ahead.min(initial=layout.FOREVER)) // BUCKET_NS
+            if not len(ahead):
+                break
+            bucket = int(ahead.min()) // BUCKET_NS
             begin_ns = bucket * BUCKET_NS
-            if not len(ahead) or begin_ns - LOOK_NS >= until_ns:
+            if begin_ns - LOOK_NS >= until_ns:
                 break
             near = self._edges[(times >= begin_ns) & (times < begin_ns + 2 * BUCKET_NS)]
             clocks = self.clocks.copy()
@@ -143,11 +148,11 @@ class PauseLogs:
         return rows
 
     def copy(self) -> PauseLogs:
-        """A copy that further rows change alone, and that runs ahead."""
+        """A copy that further rows change alone."""
         self._join()
         twin = PauseLogs()
-        twin._newest_ns, twin._is_ahead = self._newest_ns, True
-        twin.clocks, twin._exact, twin._bucket = self.clocks.copy(), set(self._exact), self._bucket
+        twin.clocks, twin._bucket, twin.newest_ns = self.clocks.copy(), self._bucket, self.newest_ns
+        twin._logged_since = dict(self._logged_since)
         for name in _ARRAYS:
             setattr(twin, name, getattr(self, name).copy())
         return twin
@@ -160,37 +165,41 @@ class PauseLogs:
         self._join()
         for rows, column in ((self._edges, E_QUEUE), (self._windows, W_QUEUE), (self._rows, layout.ROW_QUEUE)):
             rows[:, column] = meant[rows[:, column] // PRIORITIES] * PRIORITIES + rows[:, column] % PRIORITIES
-        for port, other in topology.moved_ports.items():
-            for priority in range(PRIORITIES):
-                old, new = port * PRIORITIES + priority, other * PRIORITIES + priority
-                if self._state[old, M_OPEN] != layout.NEVER and self._state[new, M_OPEN] == layout.NEVER:
-                    self._state[new] = self._state[old]
-                self._state[old, M_OPEN] = layout.NEVER
+        self._move_queues(topology.moved_ports)
         devices = np.arange(len(topology.devices))
         devices[list(topology.moved_devices)] = list(topology.moved_devices.values())
         self._edges[:, [E_DEVICE, E_OTHER]] = devices[self._edges[:, [E_DEVICE, E_OTHER]]]
+        self.clocks.carry(topology.moved_devices)
         for device, other in topology.moved_devices.items():
-            if device in self._exact:
-                self._exact.add(other)
-            self._grid[other] = np.maximum(self._grid[other], self._grid[device])
+            if (since_ns := self._logged_since.pop(device, None)) is not None:
+                self._logged_since[other] = min(since_ns, self._logged_since.get(other, since_ns))
+            if not self._grid[other, 0]:
+                self._grid[other] = self._grid[device]
+
+    def _move_queues(self, moved_ports: dict[int, int]) -> None:
+        """Lets the state of queues be that of what they are now; a pause that is open goes before one that is not."""
+        kept = {int(row[M_QUEUE]): row for row in self._state}
+        for port, other in moved_ports.items():
+            for priority in range(PRIORITIES):
+                old, new = kept.pop(port * PRIORITIES + priority, None), other * PRIORITIES + priority
+                if old is not None and (new not in kept or kept[new][M_OPEN] == layout.NEVER != old[M_OPEN]):
+                    old[M_QUEUE] = new
+                    kept[new] = old
+        if kept:
+            self._state = np.stack([kept[queue] for queue in sorted(kept)])
 
     def state(self) -> list[Any]:
         """Plain structures and arrays for a snapshot."""
         self._join()
-        return [
-            self.clocks.state(),
-            sorted(self._exact),
-            self._bucket,
-            self._newest_ns,
-            [getattr(self, name) for name in _ARRAYS],
-        ]
+        since = [list(entry) for entry in sorted(self._logged_since.items())]
+        return [self.clocks.state(), since, self._bucket, [getattr(self, name) for name in _ARRAYS]]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> PauseLogs:
         """Continues from `state()`."""
         logs = cls()
-        clocks, exact, logs._bucket, logs._newest_ns, arrays = state
-        logs.clocks, logs._exact = Clocks.of_state(clocks), set(exact)
+        clocks, since, logs._bucket, arrays = state
+        logs.clocks, logs._logged_since = Clocks.of_state(clocks), dict(since)
         for name, array in zip(_ARRAYS, arrays, strict=True):
             setattr(logs, name, array)
         return logs
@@ -201,11 +210,6 @@ class PauseLogs:
             self._new = []
 
     def _grow(self, topology: Topology) -> None:
-        missing = len(topology.ports) * PRIORITIES - len(self._state)
-        if missing > 0:
-            fresh = np.zeros((missing, M_COLUMNS), np.int64)
-            fresh[:, M_OPEN] = fresh[:, M_LAST] = layout.NEVER
-            self._state = np.concatenate((self._state, fresh))
         missing = len(topology.devices) - len(self._grid)
         if missing > 0:
             self._grid = np.concatenate((self._grid, np.zeros((missing, 2), np.int64)))
@@ -235,7 +239,8 @@ class PauseLogs:
         for device in np.unique(told_device).tolist():
             here = told_device == device
             edges[here, E_REPORTS] = announced.reporting(topology.devices[device], begun_ns[here], topology.names)
-            self._exact.add(device)
+            first_ns = int(edges[here, E_TIME].min())
+            self._logged_since[device] = min(first_ns, self._logged_since.get(device, first_ns))
         # A pause that names no priority stops all of them.
         every = events["priority"] == kinds.NO_PRIORITY
         repeat = np.where(every, PRIORITIES, 1)
@@ -249,27 +254,31 @@ class PauseLogs:
 
     def _take_windows(self, events: Events, ports: Ints, topology: Topology) -> None:
         usable = (
-            (events["span_ns"] > 0) & (events["span_ns"] <= MOST_WINDOW_NS)
-            & (events["value"] > 0) & (events["priority"] < PRIORITIES)
+            (events["span_ns"] > 0) & (events["span_ns"] <= LONGEST_WINDOW_NS)
+            & (events["value"] != 0) & (events["priority"] < PRIORITIES)
         )  # fmt: skip
         events, ports = picked(events, usable), ports[usable]
+        span_ns, unknown = events["span_ns"].astype(np.int64), events["value"] < 0
         windows = np.zeros((len(events), WINDOW_COLUMNS), np.int64)
         windows[:, W_QUEUE] = ports * PRIORITIES + events["priority"]
-        windows[:, W_START] = events["time_ns"] - events["span_ns"]
+        windows[:, W_START] = events["time_ns"] - span_ns
         windows[:, W_END] = events["time_ns"]
-        windows[:, W_PAUSED] = np.minimum(events["value"], events["span_ns"])
+        windows[:, W_PAUSED] = np.where(unknown, span_ns, np.minimum(events["value"], span_ns))
+        # One that counts too long a time, or that cannot be read, says at most that a queue may have been stopped.
+        windows[:, W_DONE] = unknown | (span_ns > MOST_WINDOW_NS)
         device = topology.port_device[ports]
-        self._grid[device, 0] = np.maximum(self._grid[device, 0], events["span_ns"])
-        whole = self._grid[device, 0] == events["span_ns"]
-        self._grid[device[whole], 1] = windows[whole, W_START]
-        self._windows = np.concatenate((self._windows, windows))
+        order = np.lexsort((span_ns, windows[:, W_END], device))
+        devices, first = np.unique(device[order], return_index=True)
+        new = self._grid[devices, 0] == 0
+        firsts = order[first[new]]
+        self._grid[devices[new], 0] = np.minimum(span_ns[firsts], MOST_WINDOW_NS)
+        self._grid[devices[new], 1] = windows[firsts, W_START]
+        self._windows = np.concatenate((self._windows, _in_pieces(windows)))
 
     def _reconcile(self, until_ns: int, topology: Topology, counters: Counter[str]) -> None:
         # Rows are made ahead: a window in which pauses are missed is known when it is over.
         made_until_ns = until_ns if until_ns == MARK_END else until_ns + LOOK_NS
         known_ns = until_ns if until_ns == MARK_END else until_ns + 3 * LOOK_NS
-        if self._is_ahead:
-            known_ns = min(known_ns, self._newest_ns)
         offsets = self.clocks.table(len(topology.devices))
         times = told_times(self._edges, offsets)
         near = np.flatnonzero(times < known_ns)
@@ -283,39 +292,38 @@ class PauseLogs:
             pairs = np.sort(edges[:, [E_DEVICE, E_OTHER]], axis=1)
             apart = np.array([tuple(pair) in self.clocks.apart for pair in pairs.tolist()], np.bool_)
             use = ~(apart & (edges[:, E_SIDE] == TX) & (edges[:, E_REPORTS] == 1))
-        order = np.lexsort((edges[:, E_SIDE], edges[:, E_KIND] == XOFF, edges[:, E_TIME], edges[:, E_QUEUE]))
+        # At one instant what was open ends, then others open, then those end that have lasted no time at all.
+        turn = np.where(edges[:, E_KIND] == XOFF, 1, np.where(edges[:, E_START] == edges[:, E_TIME], 2, 0))
+        order = np.lexsort((edges[:, E_SIDE], turn, edges[:, E_TIME], edges[:, E_QUEUE]))
         order = order[use[order]]
         sorted_edges = np.zeros((len(order), 7), np.int64)
         sorted_edges[:, :6] = edges[order][:, [E_QUEUE, E_KIND, E_TIME, E_START, E_PAUSED, E_SIDE]]
         windows = self._windows
         device = topology.port_device[windows[:, W_QUEUE] // PRIORITIES]
-        exact = np.zeros(len(topology.devices), np.bool_)
-        exact[list(self._exact)] = True
-        windows = windows[exact[device]]
-        device = topology.port_device[windows[:, W_QUEUE] // PRIORITIES]
-        windows = windows[np.lexsort((windows[:, W_START], windows[:, W_QUEUE]))]
-        shift = offsets[topology.port_device[windows[:, W_QUEUE] // PRIORITIES]]
+        since_ns = np.full(len(topology.devices), layout.FOREVER)
+        since_ns[list(self._logged_since)] = list(self._logged_since.values())
+        # Without a log nothing is missing in it; nor is what lies long before its beginning.
+        logged = since_ns[device] <= windows[:, W_START] + 2 * BUCKET_NS
+        shift = offsets[device]
         windows[:, W_START] -= shift
         windows[:, W_END] -= shift
-        opened = np.flatnonzero(self._state[:, M_OPEN] != layout.NEVER)
-        queues = np.unique(np.concatenate((sorted_edges[:, 0], windows[:, W_QUEUE], opened)))
-        if not len(queues):
-            self._windows = self._windows[:0]
-            return
-        of_device = topology.port_device[queues // PRIORITIES]
+        early, windows, shift = windows[~logged], windows[logged], shift[logged]
+        early_shift = offsets[device[~logged]]
+        by_end = np.lexsort((windows[:, W_PAUSED], windows[:, W_START], windows[:, W_END], windows[:, W_QUEUE]))
+        windows, shift = windows[by_end], shift[by_end]
+        queues = np.unique(np.concatenate((self._state[:, M_QUEUE], sorted_edges[:, 0], windows[:, W_QUEUE])))
+        self._know(queues)
         counts = np.zeros(N_COUNTS, np.int64)
-        room = 4 * len(sorted_edges) + 3 * len(windows) + 2 * len(queues)
-        rows = np.zeros((room, layout.ROW_COLUMNS), np.int64)
+        rows = np.zeros((4 * len(sorted_edges) + 3 * len(windows) + 2 * len(queues), layout.ROW_COLUMNS), np.int64)
         reconcile(
-            queues,
             sorted_edges,
             windows,
-            np.searchsorted(sorted_edges[:, 0], np.append(queues, queues[-1] + 1)),
-            np.searchsorted(windows[:, W_QUEUE], np.append(queues, queues[-1] + 1)),
-            of_device,
+            np.searchsorted(sorted_edges[:, 0], np.append(queues, layout.FOREVER)),
+            np.searchsorted(windows[:, W_QUEUE], np.append(queues, layout.FOREVER)),
+            topology.port_device[queues // PRIORITIES],
             Grid(self._grid[:, 0].copy(), self._grid[:, 1] - offsets[: len(self._grid)]),
             made_until_ns,
-            known_ns,
+            min(known_ns, self.newest_ns),
             self._state,
             rows,
             np.zeros(REMEMBERED, np.int64),
@@ -328,10 +336,36 @@ class PauseLogs:
         used[near[order[sorted_edges[:, 6] == 1]]] = True
         used[near[~use & (times < made_until_ns)]] = True
         self._edges = self._edges[~used]
+        windows = np.concatenate((windows, early))
+        # What a pause that is still open may ask for stays.
+        recent = windows[:, W_END] > made_until_ns - LOOK_NS
+        undone = (windows[:, W_DONE] == 0) & (np.arange(len(windows)) < len(windows) - len(early))
+        shift = np.concatenate((shift, early_shift))
         windows[:, W_START] += shift
         windows[:, W_END] += shift
-        # What a pause that is still open may ask for stays.
-        self._windows = windows[(windows[:, W_DONE] == 0) | (windows[:, W_END] - shift > made_until_ns - LOOK_NS)]
+        self._windows = windows[recent | undone]
+
+    def _know(self, queues: Ints) -> None:
+        """Makes the state that of these queues, in their order; it has others not."""
+        if len(queues) == len(self._state):
+            return
+        state = np.zeros((len(queues), M_COLUMNS), np.int64)
+        state[:, M_QUEUE], state[:, M_OPEN], state[:, M_LAST] = queues, layout.NEVER, layout.NEVER
+        state[np.searchsorted(queues, self._state[:, M_QUEUE])] = self._state
+        self._state = state
+
+
+def _in_pieces(windows: Ints) -> Ints:
+    """Windows, those that are too long cut into pieces, each of which may hold as much as the whole."""
+    pieces = -(-(windows[:, W_END] - windows[:, W_START]) // MOST_WINDOW_NS)
+    if not (pieces > 1).any():
+        return windows
+    number = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    windows = np.repeat(windows, pieces, axis=0)
+    windows[:, W_START] += number * MOST_WINDOW_NS
+    windows[:, W_END] = np.minimum(windows[:, W_END], windows[:, W_START] + MOST_WINDOW_NS)
+    windows[:, W_PAUSED] = np.minimum(windows[:, W_PAUSED], windows[:, W_END] - windows[:, W_START])
+    return windows
 
 
 _ARRAYS = ("_edges", "_windows", "_state", "_grid", "_rows")

@@ -1,6 +1,7 @@
 """One sequence of pauses for each queue, from what both ends of its link have logged and what its counters say.
 
-In: edges on the fabric's clock, sorted by queue and time, windows of paused time, each queue's state (columns M_*).
+In: edges on the fabric's clock, sorted by queue and time, windows of paused time, sorted by queue and end, and each
+queue's state (columns M_*).
 Out: the kernel's rows: pauses that open and close, and windows in which a queue was stopped for longer than is known.
 An edge that one end alone has logged counts as much as one of both. What neither end has logged is made good as far as
 it shows: an XOFF in a pause says that its XON was lost, an XON without a pause that its XOFF was, and a window that
@@ -45,12 +46,13 @@ MISSED_NS = 500
 REMEMBERED = 15
 """Clean pauses of a queue, of which the median is the guess: the last ones, since what stops it changes."""
 
-# Columns of a queue: since when it is open (NEVER: it is not); the end of its last pause; its pauses; whether the start
-# is a guess; up to when counters have said that it is stopped; whether both ends have logged it; clean pauses and the
-# last of them.
-M_OPEN, M_LAST, M_ORDER, M_GUESSED, M_CHECKED, M_BOTH, M_CLEAN, M_RING = range(8)
+# Columns of a queue that was ever told of: its number; since when it is open (NEVER: it is not); the end of its last
+# pause; its pauses; whether the start is a guess; up to when counters have said that it is stopped; whether both ends
+# have logged it; clean pauses and the last of them.
+M_QUEUE, M_OPEN, M_LAST, M_ORDER, M_GUESSED, M_CHECKED, M_BOTH, M_CLEAN, M_RING = range(9)
 M_COLUMNS = M_RING + REMEMBERED
-# Columns of a window: queue, start, end, paused time, how much of that pauses explain, whether that has been told.
+# Columns of a window, MOST_WINDOW_NS long at most: queue, start, end, paused time, how much of that pauses explain,
+# whether that has been told.
 W_QUEUE, W_START, W_END, W_PAUSED, W_COVERED, W_DONE = range(6)
 WINDOW_COLUMNS = 6
 # Columns of an edge here: told queue, kind, time and start on the fabric's clock, paused time, side, whether used.
@@ -61,7 +63,7 @@ N_COUNTS = 7
 
 
 class Grid(NamedTuple):
-    """By device: the length of its windows of paused time (0: it has none) and where they begin."""
+    """By device: the length of its first window of paused time (0: it has none) and where that began."""
 
     period_ns: Ints
     phase_ns: Ints
@@ -69,7 +71,6 @@ class Grid(NamedTuple):
 
 @kernel
 def reconcile(
-    queues: Ints,
     edges: Ints,
     windows: Ints,
     first_edge: Ints,
@@ -83,15 +84,14 @@ def reconcile(
     scratch: Ints,
     counts: Ints,
 ) -> None:
-    """Follows each of some queues up to a time; `first_edge` and `first_window` say where each one's begin, and end.
+    """Follows each queue of `state` up to a time; `first_edge` and `first_window` say where each one's begin, and end.
 
     All edges and windows up to `known_ns` are there. Edges that are used are marked, and of windows what explains them.
     """
-    for at in range(len(queues)):
-        queue = queues[at]
-        windows_from, windows_to = first_window[at], first_window[at + 1]
-        period_ns, phase_ns = grid.period_ns[of_device[at]], grid.phase_ns[of_device[at]]
-        edge, last = first_edge[at], first_edge[at + 1]
+    for queue in range(len(state)):
+        windows_from, windows_to = first_window[queue], first_window[queue + 1]
+        period_ns, phase_ns = grid.period_ns[of_device[queue]], grid.phase_ns[of_device[queue]]
+        edge, last = first_edge[queue], first_edge[queue + 1]
         while True:
             while edge < last and edges[edge, R_USED]:
                 edge += 1
@@ -115,7 +115,7 @@ def reconcile(
             opened_ns = state[queue, M_OPEN]
             if opened_ns != NEVER:
                 end_ns = FOREVER
-                if period_ns and state[queue, M_GUESSED] == 0:
+                if period_ns and not state[queue, M_GUESSED]:
                     end_ns = _counted_end(
                         queue, windows, windows_from, windows_to, period_ns, phase_ns, min(time_ns, known_ns), state,
                         scratch,
@@ -203,17 +203,17 @@ def reconcile(
             missed_ns = windows[window, W_PAUSED] - covered_ns
             if missed_ns <= MISSED_NS:
                 continue
-            begin_ns, end_ns = windows[window, W_START], windows[window, W_END]
+            begin_ns, end_ns, told = windows[window, W_START], windows[window, W_END], state[queue, M_QUEUE]
             if covered_ns == 0:
-                # Nobody has logged this pause: it lay somewhere in the window.
+                # Nobody has logged this pause: it lay somewhere in the window. Its order is no other's, whenever that
+                # is found.
                 begin_ns += max(0, (end_ns - begin_ns - missed_ns) // 2)
                 counts[N_COUNTED_PAUSES] += 1
-                state[queue, M_ORDER] += 1
-                order = state[queue, M_ORDER]
-                _row(rows, counts, OPEN, queue, begin_ns, begin_ns, 0, order, 0)
-                _row(rows, counts, CLOSE, queue, begin_ns, begin_ns + missed_ns, missed_ns, order, MARK_GUESSED)
+                _explain(windows, windows_from, windows_to, begin_ns, begin_ns + missed_ns)
+                _row(rows, counts, OPEN, told, begin_ns, begin_ns, 0, ~begin_ns, 0)
+                _row(rows, counts, CLOSE, told, begin_ns, begin_ns + missed_ns, missed_ns, ~begin_ns, MARK_GUESSED)
             else:
-                _row(rows, counts, MISSED, queue, begin_ns, end_ns, missed_ns, covered_ns, 0)
+                _row(rows, counts, MISSED, told, begin_ns, end_ns, missed_ns, covered_ns, 0)
 
 
 @inlined
@@ -234,7 +234,7 @@ def _open(queue: int, time_ns: int, guessed: int, state: Ints, rows: Ints, count
     state[queue, M_ORDER] += 1
     state[queue, M_OPEN] = state[queue, M_CHECKED] = time_ns
     state[queue, M_GUESSED] = guessed
-    _row(rows, counts, OPEN, queue, time_ns, time_ns, 0, state[queue, M_ORDER], 0)
+    _row(rows, counts, OPEN, state[queue, M_QUEUE], time_ns, time_ns, 0, state[queue, M_ORDER], 0)
 
 
 @kernel
@@ -244,11 +244,33 @@ def _close(
 ) -> None:  # fmt: skip
     """Ends the open pause, and notes which windows it explains."""
     opened_ns = state[queue, M_OPEN]
-    for window in range(first, last):
-        begin_ns, until_ns = max(windows[window, W_START], opened_ns), min(windows[window, W_END], end_ns)
-        windows[window, W_COVERED] += max(0, until_ns - begin_ns)
-    _row(rows, counts, CLOSE, queue, opened_ns, end_ns, paused_ns, state[queue, M_ORDER], marks)
+    _explain(windows, first, last, opened_ns, end_ns)
+    _row(rows, counts, CLOSE, state[queue, M_QUEUE], opened_ns, end_ns, paused_ns, state[queue, M_ORDER], marks)
     state[queue, M_OPEN], state[queue, M_LAST] = NEVER, end_ns
+
+
+@kernel
+def _explain(windows: Ints, first: int, last: int, opened_ns: int, end_ns: int) -> None:
+    """Notes in windows that a pause lies there; one of no length counts a little, so that none is put over it."""
+    window = _first_ending(windows, first, last, opened_ns)
+    while window < last and windows[window, W_END] < end_ns + MOST_WINDOW_NS:
+        from_ns, to_ns = max(windows[window, W_START], opened_ns), min(windows[window, W_END], end_ns)
+        if from_ns <= to_ns:
+            inside = windows[window, W_START] <= opened_ns and end_ns <= windows[window, W_END]
+            windows[window, W_COVERED] += max(to_ns - from_ns, int(inside))
+        window += 1
+
+
+@kernel
+def _first_ending(windows: Ints, first: int, last: int, from_ns: int) -> int:
+    """The first of a queue's windows that ends at a time or later."""
+    while first < last:
+        middle = (first + last) // 2
+        if windows[middle, W_END] < from_ns:
+            first = middle + 1
+        else:
+            last = middle
+    return first
 
 
 @kernel
@@ -260,12 +282,15 @@ def _counted_end(
     opened_ns = state[queue, M_OPEN]
     begin_ns = phase_ns + -((phase_ns - state[queue, M_CHECKED]) // period_ns) * period_ns
     while begin_ns + period_ns <= known_ns:
-        paused_ns = _counted(windows, first, last, begin_ns)
+        paused_ns = _counted(windows, first, last, begin_ns, begin_ns + period_ns)
         if paused_ns < FULL_SHARE * period_ns:
             # Whether it had lasted up to this window: the ones before were full, or the part of one in which it began.
             lasted = state[queue, M_CHECKED] > opened_ns
             if not lasted:
-                before_ns = _counted(windows, first, last, begin_ns - period_ns)
+                before_ns = _counted(windows, first, last, begin_ns - period_ns, begin_ns)
+                if paused_ns == 0 and before_ns == 0:
+                    # They have counted nothing of it at all: they stand still for another reason.
+                    break
                 lasted = before_ns >= FULL_SHARE * (begin_ns - opened_ns)
             if lasted:
                 return begin_ns + paused_ns
@@ -276,12 +301,17 @@ def _counted_end(
 
 
 @kernel
-def _counted(windows: Ints, first: int, last: int, begin_ns: int) -> int:
-    """Paused time of the window that begins there; a counter that stands still makes no row."""
-    for window in range(first, last):
-        if abs(windows[window, W_START] - begin_ns) <= TOLERANCE_NS:
-            return windows[window, W_PAUSED]
-    return 0
+def _counted(windows: Ints, first: int, last: int, begin_ns: int, end_ns: int) -> int:
+    """The most that a queue was paused between two times, as its windows say; one that counted nothing is not there."""
+    paused_ns = 0
+    window = _first_ending(windows, first, last, begin_ns)
+    while window < last and windows[window, W_END] < end_ns + MOST_WINDOW_NS:
+        common_ns = min(windows[window, W_END], end_ns) - max(windows[window, W_START], begin_ns)
+        # What is cut off by less is how two clocks of one device round.
+        if common_ns > TOLERANCE_NS or common_ns >= windows[window, W_END] - windows[window, W_START]:
+            paused_ns += min(windows[window, W_PAUSED], common_ns)
+        window += 1
+    return min(paused_ns, end_ns - begin_ns)
 
 
 @kernel
