@@ -171,7 +171,8 @@ def told_times(edges: Ints, offsets: Ints) -> Ints:
     """When each edge took effect at the told queue, on the fabric's clock."""
     times: Ints = edges[:, E_TIME] - offsets[edges[:, E_DEVICE]]
     times += np.where(edges[:, E_SIDE] == TX, edges[:, E_DELAY], 0)
-    return times
+    # No event is older than the epoch, whatever a clock has said.
+    return np.maximum(times, 0)
 
 
 def _both_ends(edges: Ints) -> Ints:

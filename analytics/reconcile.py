@@ -173,9 +173,9 @@ def reconcile(
                         break
                     _open(queue, max(time_ns, last_ns), 0, state, rows, counts)
                 else:
-                    begin_ns = max(last_ns, time_ns - _median(queue, state, scratch))
+                    begin_ns = max(last_ns, time_ns - _median(queue, state, scratch), 0)
                     if start_ns != NEVER:
-                        begin_ns = max(last_ns, start_ns, time_ns - LOOK_NS)
+                        begin_ns = max(last_ns, start_ns, time_ns - LOOK_NS, 0)
                     over = begin_ns >= time_ns or (start_ns != NEVER and start_ns <= last_ns)
                     if not over:
                         if begin_ns >= until_ns:

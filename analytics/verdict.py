@@ -451,8 +451,8 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
                 share_ppm=tally.pause_ns * PPM // pause_ns if pause_ns else 0,
                 depth=depth.get(queue, 1),
                 caused_by=tuple(caused_by),
-                first_ns=tally.first_ns if tally.pauses else None,
-                last_ns=min(tally.last_ns, closed.end_ns) if tally.pauses else None,
+                first_ns=max(tally.first_ns, 0) if tally.pauses else None,
+                last_ns=max(0, min(tally.last_ns, closed.end_ns)) if tally.pauses else None,
             )
         )
     return sorted(listed, key=lambda q: (-q.pause_ns, q.device, q.port, q.priority))
