@@ -50,7 +50,7 @@ class Field:
     rows: list[tuple[str, str, Events]] = field(default_factory=list)
 
     def log(self, pauses: Sequence[Pause], lost: Callable[[Pause, bool, bool], bool] = lambda *_: False) -> None:
-        """Both ends log each pause, but for the edges that are `lost` (pause, whether the stopped end, whether XOFF)."""
+        """Both ends log each pause, but for edges that are `lost` (pause, whether the stopped end, whether XOFF)."""
         frames: defaultdict[tuple[Port, int, bool], list[Frame]] = defaultdict(list)
         for pause in pauses:
             told = pause.queue[:2]
