@@ -48,8 +48,8 @@ REMEMBERED = 15
 
 # Columns of a queue that was ever told of: its number; since when it is open (NEVER: it is not); the end of its last
 # pause; its pauses; whether the start is a guess; up to when counters have said that it is stopped; whether both ends
-# have logged it; clean pauses and the last of them.
-M_QUEUE, M_OPEN, M_LAST, M_ORDER, M_GUESSED, M_CHECKED, M_BOTH, M_CLEAN, M_RING = range(9)
+# have logged it; the end of the last pause that counters alone know; clean pauses and the last of them.
+M_QUEUE, M_OPEN, M_LAST, M_ORDER, M_GUESSED, M_CHECKED, M_BOTH, M_COUNTED, M_CLEAN, M_RING = range(10)
 M_COLUMNS = M_RING + REMEMBERED
 # Columns of a window, MOST_WINDOW_NS long at most: queue, start, end, paused time, how much of that pauses explain,
 # whether that has been told.
@@ -208,10 +208,12 @@ def reconcile(
                 # Nobody has logged this pause: it lay somewhere in the window. Its order is no other's, whenever that
                 # is found.
                 begin_ns += max(0, (end_ns - begin_ns - missed_ns) // 2)
+                begin_ns = max(begin_ns, state[queue, M_COUNTED])
+                end_ns = state[queue, M_COUNTED] = min(begin_ns + missed_ns, end_ns)
                 counts[N_COUNTED_PAUSES] += 1
-                _explain(windows, windows_from, windows_to, begin_ns, begin_ns + missed_ns)
+                _explain(windows, windows_from, windows_to, begin_ns, end_ns, TOLERANCE_NS)
                 _row(rows, counts, OPEN, told, begin_ns, begin_ns, 0, ~begin_ns, 0)
-                _row(rows, counts, CLOSE, told, begin_ns, begin_ns + missed_ns, missed_ns, ~begin_ns, MARK_GUESSED)
+                _row(rows, counts, CLOSE, told, begin_ns, end_ns, end_ns - begin_ns, ~begin_ns, MARK_GUESSED)
             else:
                 _row(rows, counts, MISSED, told, begin_ns, end_ns, missed_ns, covered_ns, 0)
 
@@ -244,20 +246,24 @@ def _close(
 ) -> None:  # fmt: skip
     """Ends the open pause, and notes which windows it explains."""
     opened_ns = state[queue, M_OPEN]
-    _explain(windows, first, last, opened_ns, end_ns)
+    _explain(windows, first, last, opened_ns, end_ns, 0)
     _row(rows, counts, CLOSE, state[queue, M_QUEUE], opened_ns, end_ns, paused_ns, state[queue, M_ORDER], marks)
     state[queue, M_OPEN], state[queue, M_LAST] = NEVER, end_ns
 
 
 @kernel
-def _explain(windows: Ints, first: int, last: int, opened_ns: int, end_ns: int) -> None:
-    """Notes in windows that a pause lies there; one of no length counts a little, so that none is put over it."""
+def _explain(windows: Ints, first: int, last: int, opened_ns: int, end_ns: int, rounding_ns: int) -> None:
+    """Notes in windows that a pause lies there; one of no length counts a little, so that none is put over it.
+
+    Windows that have no more than `rounding_ns` of it overlap with the one that it was found in: clocks round.
+    """
     window = _first_ending(windows, first, last, opened_ns)
     while window < last and windows[window, W_END] < end_ns + MOST_WINDOW_NS:
         from_ns, to_ns = max(windows[window, W_START], opened_ns), min(windows[window, W_END], end_ns)
         if from_ns <= to_ns:
             inside = windows[window, W_START] <= opened_ns and end_ns <= windows[window, W_END]
-            windows[window, W_COVERED] += max(to_ns - from_ns, int(inside))
+            if inside or to_ns - from_ns > rounding_ns:
+                windows[window, W_COVERED] += max(to_ns - from_ns, int(inside))
         window += 1
 
 
