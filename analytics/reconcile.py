@@ -147,7 +147,7 @@ def reconcile(
                         queue, end_ns, likely_ns, MARK_GUESSED, windows, windows_from, windows_to, state, rows, counts
                     )
                     continue
-                if time_ns >= until_ns:
+                if edge >= last or time_ns >= until_ns:
                     break
                 if kind == XON:
                     clean = state[queue, M_GUESSED] == 0 and abs(start_ns - opened_ns) <= TOLERANCE_NS
