@@ -221,10 +221,8 @@ class PauseLogs:
         edges[:, E_DELAY] = topology.port_delay_ns[told]
         begun_ns = np.where(orphan, edges[:, E_TIME], edges[:, E_START]) + np.where(sent, edges[:, E_DELAY], 0)
         told_device = topology.port_device[told]
-        for device in np.unique(told_device).tolist():
-            here = told_device == device
-            edges[here, E_REPORTS] = announced.reporting(topology.devices[device], begun_ns[here], topology.names)
-            self._exact.add(device)
+        edges[:, E_REPORTS] = announced.reporting(told_device, begun_ns, topology.devices, topology.names)
+        self._exact.update(np.unique(told_device).tolist())
         # A pause that names no priority stops all of them.
         every = events["priority"] == kinds.NO_PRIORITY
         repeat = np.where(every, PRIORITIES, 1)
