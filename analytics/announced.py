@@ -36,6 +36,8 @@ class Announced:
         self._meant: tuple[int, dict[str, list[str]]] = (-1, {})
         """The streams' names of each device, and the generation of the resolver that said so."""
         self._spans: dict[str, dict[StreamKey, list[tuple[int, int]]]] = {}
+        self._table: tuple[tuple[int, int], tuple[Ints, Ints, Ints]] | None = None
+        """The spans of devices by number, and how many devices and which generation of names it was made for."""
         self._horizons: list[tuple[int, int]] = []
         self._gaps: dict[StreamKey, list[tuple[int, int]]] = {}
         """When streams of devices were suspended."""
@@ -63,6 +65,7 @@ class Announced:
     def up(self, stream: StreamKey, from_ns: int, period_ns: int) -> None:
         """A stream that begins."""
         if stream.topic in REPORTED:
+            self._table = None
             if stream.device not in self._spans:
                 self._meant = (-1, {})
             self._spans.setdefault(stream.device, {}).setdefault(stream, []).append((from_ns, MAX_TIME_NS))
@@ -79,6 +82,7 @@ class Announced:
         """A stream that has ended, or is suspended until it is `up` again."""
         spans = self._spans.get(stream.device, {}).get(stream)
         if spans:
+            self._table = None
             spans[-1] = (spans[-1][0], at_ns)
 
     def reports(self, device: str, first_ns: int, last_ns: int, names: Resolver, topic: str = "pfc") -> bool:
@@ -89,12 +93,26 @@ class Announced:
         """Whether the device reported on one of the topics `REPORTED` all the time between two instants."""
         return any(begin <= first_ns and last_ns <= end for begin, end in self._spans_of(topic, device, names))
 
-    def reporting(self, device: str, time_ns: Ints, names: Resolver) -> Bools:
-        """At which of the times the device reported pauses itself."""
+    def reporting(self, devices: Ints, time_ns: Ints, known: list[str], names: Resolver) -> Bools:
+        """At which of the times the device with the number there in `known` reported pauses itself."""
+        starts, begins, ends = self._pfc_spans(known, names)
+        first, count = starts[devices], starts[devices + 1] - starts[devices]
         covered = np.zeros(len(time_ns), np.bool_)
-        for begin, end in self._spans_of("pfc", device, names):
-            covered |= (begin <= time_ns) & (time_ns <= end)
+        for number in range(int(count.max(initial=0))):
+            some = np.flatnonzero(count > number)
+            span = first[some] + number
+            covered[some] |= (begins[span] <= time_ns[some]) & (time_ns[some] <= ends[span])
         return covered
+
+    def _pfc_spans(self, known: list[str], names: Resolver) -> tuple[Ints, Ints, Ints]:
+        """Where the spans of each device begin in the two other arrays: when it began to report pauses, and ended."""
+        made_for = (len(known), names.generation)
+        if self._table is None or self._table[0] != made_for:
+            spans = [self._spans_of("pfc", device, names) for device in known]
+            starts = np.cumsum([0, *map(len, spans)])
+            begins, ends = np.array([span for each in spans for span in each], np.int64).reshape(-1, 2).T
+            self._table = made_for, (starts, begins, ends)
+        return self._table[1]
 
     def _spans_of(self, topic: str, device: str, names: Resolver) -> list[tuple[int, int]]:
         generation, meant = self._meant

@@ -236,10 +236,9 @@ class PauseLogs:
         edges[:, E_DELAY] = topology.port_delay_ns[told]
         begun_ns = np.where(orphan, edges[:, E_TIME], edges[:, E_START]) + np.where(sent, edges[:, E_DELAY], 0)
         told_device = topology.port_device[told]
+        edges[:, E_REPORTS] = announced.reporting(told_device, begun_ns, topology.devices, topology.names)
         for device in np.unique(told_device).tolist():
-            here = told_device == device
-            edges[here, E_REPORTS] = announced.reporting(topology.devices[device], begun_ns[here], topology.names)
-            first_ns = int(edges[here, E_TIME].min())
+            first_ns = int(edges[told_device == device, E_TIME].min())
             self._logged_since[device] = min(first_ns, self._logged_since.get(device, first_ns))
         # A pause that names no priority stops all of them.
         every = events["priority"] == kinds.NO_PRIORITY

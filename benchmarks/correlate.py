@@ -24,7 +24,7 @@ from analytics.announced import Announced
 from analytics.correlate import Correlate
 from analytics.engine import Engine
 from analytics.kernel import run
-from analytics.rows import pause_rows, with_window_rows
+from analytics.rows import with_window_rows
 from stream import kinds
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.facts import Device, FactStream, Link
@@ -122,13 +122,17 @@ def kernel_s(load: Load) -> float:
     announced = Announced()
     for device in topology.devices:
         announced.up(StreamKey("lab", "tap", "e1", "pfc", device), 0, 0)
-    pauses = pause_rows(events, ports, topology, announced, engine.counters)
-    (rows, _), _ = with_window_rows(
-        (pauses,), events, ports, WINDOW_NS, layout.NEVER, engine.flows, topology, engine.counters
-    )
+    engine.logs.take(events, ports, topology, announced, engine.counters)
+    pauses = engine.logs.release(MARK_END, topology, engine.counters)
+    rows, _ = with_window_rows(
+        pauses, np.zeros(len(pauses), np.uint64), events, ports, WINDOW_NS, layout.NEVER, engine.flows, topology,
+        engine.counters,
+    )  # fmt: skip
     rows = rows[np.lexsort((rows[:, layout.ROW_QUEUE], rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]))]
     slots = layout.new_state(len(load.intervals), layout.S_COLUMNS, c4=-1)
-    state = layout.State(engine.queues, engine.roots, engine.shares, engine.devices, engine.ports, slots, engine.filled)
+    state = layout.State(
+        engine.queues, engine.roots, engine.shares, engine.missed, engine.devices, engine.ports, slots, engine.filled
+    )
     links, left = topology.links(), len(slots)
     told = layout.new_told(layout.LEDGER_PAUSES, int(np.diff(topology.fan_start).max()))
     work = layout.new_work(layout.LEDGER_PAUSES, int(np.diff(topology.fan_start).max()), len(engine.queues))

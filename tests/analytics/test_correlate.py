@@ -394,6 +394,14 @@ def test_provisional_revisions_are_numbered_and_end_with_the_final_one() -> None
             assert by_id[cascade.id] == list(range(1, len(by_id[cascade.id]) + 1))
 
 
+def test_pauses_that_nothing_has_ended_so_far_are_told_of() -> None:
+    story = stopped_host()
+    begun = [replace(value, events=value.events[value.events["kind"] != kinds.PFC_XON]) for value in story.values()]
+    (said,) = live([*story.ups(), *story.facts(), *begun], Correlate(provisional=True))[-1:]
+    assert said.revision != FINAL
+    assert said.roots[0].device == "h10"
+
+
 class NotNow(CostLimit):
     """A limit that has been reached."""
 
