@@ -121,6 +121,11 @@ def no_degraded_link(root: RootFacts) -> str:
     )
 
 
+def no_link_errors(root: RootFacts) -> str:
+    """Against link_degraded by errors: nobody counted more than a whole link may have."""
+    return "neither end of its link counted more errors than a whole link may have" if _between_switches(root) else ""
+
+
 def no_collision(root: RootFacts) -> str:
     """Against ecmp_collision: no siblings, all of them full, or the root no fuller than they are."""
     if not _between_switches(root):
@@ -177,6 +182,7 @@ WHY_NOT: dict[str, Callable[[RootFacts], str]] = {
     "incast": no_incast,
     "oversubscribed_host_link": no_oversubscription,
     "link_degraded": no_degraded_link,
+    "link_with_errors": no_link_errors,
     "ecmp_collision": no_collision,
     "incast_behind": no_incast_behind,
     "fabric_overload": no_overload,

@@ -317,7 +317,7 @@ class Correlate:
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
         fabric.settled_ns = tick_ns
         oldest_ns = min((start_ns for start_ns, _ in fabric.engine.beginnings()), default=MARK_END)
-        waited_ns = layout.GAP_NS + 2 * fabric.announced.horizon_ns(fabric.settled_ns)
+        waited_ns = layout.GAP_NS + 2 * fabric.announced.horizon_ns(fabric.settled_ns) + LAG_NS
         return finals + _withdrawn(fabric, min(oldest_ns, fabric.settled_ns - waited_ns))
 
     def _end_life(self, fabric: Fabric) -> list[Item]:
@@ -359,8 +359,9 @@ class Correlate:
         """
         not_the_fabric: list[Cascade] = []
         facts = sorted((entry for entry in fabric.facts if entry[0] < until_ns), key=_fact_order)
-        stops = {from_ns for from_ns, _ in facts if from_ns > fabric.settled_ns}
-        stops |= set(fabric.announced.changes(fabric.settled_ns, until_ns))
+        turns = {from_ns for from_ns, _ in facts if from_ns > fabric.settled_ns}
+        stops = turns | set(fabric.announced.changes(fabric.settled_ns, until_ns))
+        known_ns = engine.logs.newest_ns
         for stop_ns in [*sorted(stops), until_ns]:
             for from_ns, fact in facts:
                 if from_ns < stop_ns:
@@ -376,7 +377,10 @@ class Correlate:
             engine.add_rows(now, places, fabric.announced, horizon_ns, fabric.asked.parts)
             if engine is fabric.engine:
                 fabric.slow_ranks.take(now, places, engine.topology, engine.noted)
-            settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - LAG_NS
+            # What was before a fact is told by the facts of its time, and so without what comes later.
+            lag_ns = 0 if stop_ns in turns else LAG_NS
+            engine.logs.newest_ns = min(known_ns, stop_ns) if stop_ns in turns else known_ns
+            settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - lag_ns
             keep_ns = layout.GAP_NS + horizon_ns
             engine.advance(settled_ns, keep_ns, publish)
             if engine is fabric.engine:
