@@ -35,7 +35,7 @@ from tests.analytics.story import BEGIN_NS, event
 
 SEEDS = st.integers(0, 1 << 32)
 QUEUE = ("leaf0", "d0", 3)
-COUNTS = (
+REPAIRS = (
     "pauses_ended_by_next_xoff",
     "pauses_begun_before_xon",
     "pauses_ended_by_counters",
@@ -146,7 +146,7 @@ def test_pauses_that_both_ends_log_come_out_as_they_were(seed: int) -> None:
         return
     made = run(field, some_cuts(random, field), seed)
     assert made.pauses() == sorted(pauses, key=lambda pause: (pause.end_ns, pause.queue))
-    assert not any(made.counters[name] for name in (*COUNTS, "pauses_logged_at_one_end", "edges_of_no_pause"))
+    assert not any(made.counters[name] for name in (*REPAIRS, "pauses_logged_at_one_end", "edges_of_no_pause"))
     assert all(row[0] != layout.MISSED for row in made.rows)
 
 
@@ -187,7 +187,7 @@ def test_an_edge_that_one_end_has_lost_changes_nothing(seed: int) -> None:
     made = run(field, some_cuts(random, field), seed)
     assert made.pauses() == pauses
     assert made.counters["pauses_logged_at_one_end"] == sum(lost[pause, False] for pause in pauses[20:])
-    assert not any(made.counters[name] for name in COUNTS)
+    assert not any(made.counters[name] for name in REPAIRS)
 
 
 def each_ms(count: int, lasted_ns: int = 40 * US) -> list[Pause]:

@@ -1,4 +1,4 @@
-"""One queue's pauses from what both ends of its link have logged, all at once and in the plainest way, without counters.
+"""One queue's pauses from what both ends of its link log, in the plainest way and all at once, without counters.
 
 The slow twin of analytics.reconcile.
 """
@@ -18,7 +18,7 @@ REMEMBERED = 15
 
 
 class Edge(NamedTuple):
-    """An XOFF or XON as one end has logged it, on the fabric's clock; of an XON, when its pause began (None: unknown)."""
+    """An XOFF or XON as one end logs it, on the fabric's clock; of an XON, when its pause began (None: unknown)."""
 
     time_ns: int
     stops: bool
