@@ -133,6 +133,9 @@ class Stream:
             queue = (number, priority, side)
             if kind == kinds.PAUSE_OPEN:
                 opens[queue] = Open(time_ns, order)
+                if self.cuts and time_ns <= self.gaps[self.cuts - 1][0]:
+                    # Of the instant at which the gap begins, and read after what ended the others.
+                    cuts.append(self._ends(self.gaps[self.cuts - 1][0]))
             elif (known := opens.get(queue)) is not None and known.order == order:
                 del opens[queue]
         return cuts

@@ -80,6 +80,12 @@ COUNTERS: dict[str, str] = {
     "step_paused_beyond_the_window": "Windows told to hold more than twice as much paused time as they last; left out.",
     "step_pauses_on_unknown_links": "Pauses of a port whose link is not known: nobody can be blamed.",
     "step_pauses_sent_on_unknown_links": "Pauses that a port sent whose link is not known.",
+    "step_pauses_logged_at_one_end": "Ends of pauses that one end of a link told, where both had before.",
+    "step_pauses_ended_by_next_xoff": "Pauses whose end nobody told; guessed when the queue was stopped again.",
+    "step_pauses_begun_before_xon": "Pauses whose beginning nobody told; guessed when they ended.",
+    "step_pauses_ended_by_counters": "Pauses whose end nobody told; counters of paused time say when.",
+    "step_pauses_known_by_counters": "Pauses that nobody told; counters of paused time know them.",
+    "step_edges_of_no_pause": "Stops and restarts of queues that changed nothing, as a pause had been told of.",
     "step_windows_longer_than_announced": "Rows that sum over more time than their stream announced.",
 }
 # fmt: on

@@ -7,10 +7,13 @@ from collections import Counter, deque
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 
 from analytics.correlate import TICK_NS, Correlate
 from analytics.detect import Detect
+from analytics.streams import Stream
+from stream import kinds
 from stream.batch import Batch, StreamKey
 from stream.cascade import FINAL, Cascade
 from stream.deadlines import Standing
@@ -29,7 +32,7 @@ from stream.roster import (
     change_ns,
 )
 from tests.analytics.many_sources import arrivals, life
-from tests.analytics.story import BEGIN_NS
+from tests.analytics.story import BEGIN_NS, event
 from tests.analytics.test_correlate import episodes, later_story
 from tests.analytics.test_determinism import finals
 from tests.analytics.test_many_sources import in_any_order
@@ -109,6 +112,17 @@ def test_a_gap_leaves_what_two_sources_would_have_told(seed: int) -> None:
     told = in_any_order(suspended(stream, at_ns, from_ns, changes), streams)
     twice = in_any_order(*as_two_sources(stream, at_ns, from_ns, changes, streams))
     assert without_confidence(told) == without_confidence(twice)
+
+
+def test_a_pause_of_the_instant_at_which_a_gap_begins_ends_there_however_late_it_is_read() -> None:
+    stream = Stream(mark_ns=BEGIN_NS)
+    stream.suspend(BEGIN_NS)
+    early, late = event(kinds.PAUSE_OPEN, BEGIN_NS, side=2, extra=4), event(kinds.PAUSE_OPEN, BEGIN_NS, side=2, extra=9)
+    assert stream.follow(early, np.array([1])) == []
+    cuts = [*stream.cut(BEGIN_NS), *stream.follow(late, np.array([2]))]
+    ends = [(int(cut.events["extra"][0]), int(cut.events["time_ns"][0])) for cut in cuts]
+    assert ends == [(4, BEGIN_NS), (9, BEGIN_NS)]
+    assert stream.opens == {}
 
 
 def without_confidence(values: list[bytes]) -> dict[str, object]:
