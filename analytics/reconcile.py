@@ -95,13 +95,12 @@ def reconcile(
         while True:
             while edge < last and edges[edge, R_USED]:
                 edge += 1
-            time_ns, both = FOREVER, 0
+            time_ns, both, sides = FOREVER, 0, 0
             kind = XOFF
             start_ns, paused_ns = NEVER, -1
             if edge < last:
                 # One edge is what both ends, and perhaps several sources, have logged within the tolerance.
                 kind, time_ns = edges[edge, R_KIND], edges[edge, R_TIME]
-                sides = 0
                 near = edge
                 while near < last and edges[near, R_TIME] <= edges[edge, R_TIME] + TOLERANCE_NS:
                     if edges[near, R_KIND] == kind and not edges[near, R_USED]:
@@ -176,7 +175,9 @@ def reconcile(
                     begin_ns = max(last_ns, time_ns - _median(queue, state, scratch), 0)
                     if start_ns != NEVER:
                         begin_ns = max(last_ns, start_ns, time_ns - LOOK_NS, 0)
-                    over = begin_ns >= time_ns or (start_ns != NEVER and start_ns <= last_ns)
+                    # What a pause sent by the other end stopped, its XOFF alone says: links may be others since.
+                    begun = start_ns != NEVER
+                    over = begin_ns >= time_ns or (begun and (start_ns <= last_ns or not sides & 1))
                     if not over:
                         if begin_ns >= until_ns:
                             break

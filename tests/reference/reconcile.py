@@ -41,6 +41,7 @@ class Said:
     time_ns: int
     stops: bool
     start_ns: int | None
+    at_stopped: bool
 
 
 def together(edges: Iterable[Edge]) -> list[Said]:
@@ -53,7 +54,8 @@ def together(edges: Iterable[Edge]) -> list[Said]:
         left = [edge for edge in left if edge not in same]
         time_ns = next((edge.time_ns for edge in same if edge.at_stopped), first.time_ns)
         starts = [edge.start_ns for edge in same if edge.start_ns is not None]
-        said.append(Said(time_ns, first.stops, max(starts, default=None)))
+        at_stopped = any(edge.at_stopped for edge in same)
+        said.append(Said(time_ns, first.stops, max(starts, default=None), at_stopped))
     return said
 
 
@@ -91,7 +93,7 @@ def pauses_of(edges: Iterable[Edge]) -> list[Pause]:
         else:
             if edge.start_ns is None:
                 begin_ns = now_ns - likely_ns()
-            elif last_ns is not None and edge.start_ns <= last_ns:
+            elif not edge.at_stopped or (last_ns is not None and edge.start_ns <= last_ns):
                 continue
             else:
                 begin_ns = max(edge.start_ns, now_ns - LOOK_NS)
