@@ -118,8 +118,8 @@ def test_a_pause_of_the_instant_at_which_a_gap_begins_ends_there_however_late_it
     stream = Stream(mark_ns=BEGIN_NS)
     stream.suspend(BEGIN_NS)
     early, late = event(kinds.PAUSE_OPEN, BEGIN_NS, side=2, extra=4), event(kinds.PAUSE_OPEN, BEGIN_NS, side=2, extra=9)
-    assert stream.follow(early, np.array([1])) == []
-    cuts = [*stream.cut(BEGIN_NS), *stream.follow(late, np.array([2]))]
+    assert stream.follow(early, np.array([1]), True) == []
+    cuts = [*stream.cut(BEGIN_NS), *stream.follow(late, np.array([2]), True)]
     ends = [(int(cut.events["extra"][0]), int(cut.events["time_ns"][0])) for cut in cuts]
     assert ends == [(4, BEGIN_NS), (9, BEGIN_NS)]
     assert stream.opens == {}
