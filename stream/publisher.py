@@ -27,8 +27,9 @@ from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
 
 BATCH_AGE_S = 0.05
 IDLE_S = 1.0
-_SENT_AHEAD_S = 0.1
-"""An idle value leaves so much earlier: it is to have been read by all when the idle interval is over."""
+_SENT_AHEAD_S = 0.15
+"""An idle value leaves so much earlier: when the idle interval is over, all are to have read it, and correlate to have
+waited for what comes after."""
 _REPORTS = 3
 """Times that the end of a source tries to get its report of losses through, each of which may get lost itself."""
 
