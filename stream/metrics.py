@@ -72,6 +72,7 @@ COUNTERS: dict[str, str] = {
     "step_pauses_ended_by_suspension": "Pauses that were open when their stream was suspended; taken to end there.",
     "step_rows_while_suspended": "Rows that a stream told of the time while it was suspended; left out.",
     "step_facts_while_suspended_dropped": "Facts that could not be kept until their stream counts again.",
+    "step_readings_not_kept": "Readings of hosts beyond those that are kept while cascades go on.",
     "step_flow_windows_dropped": "Windows of flows that could not be kept while cascades went on.",
     "step_changes_of_no_use": "Changes of the roster that were known already or came too late.",
     "step_pauses_without_open": "Pause intervals whose beginning was not seen.",
