@@ -40,6 +40,7 @@ from analytics.layout import Ints
 from analytics.reconcile import (
     LOOK_NS,
     M_COLUMNS,
+    M_FILLS,
     M_LAST,
     M_OPEN,
     M_QUEUE,
@@ -349,7 +350,8 @@ class PauseLogs:
         if len(queues) == len(self._state):
             return
         state = np.zeros((len(queues), M_COLUMNS), np.int64)
-        state[:, M_QUEUE], state[:, M_OPEN], state[:, M_LAST] = queues, layout.NEVER, layout.NEVER
+        state[:, M_QUEUE] = queues
+        state[:, [M_OPEN, M_LAST, M_FILLS]] = layout.NEVER
         state[np.searchsorted(queues, self._state[:, M_QUEUE])] = self._state
         self._state = state
 

@@ -48,8 +48,9 @@ REMEMBERED = 15
 
 # Columns of a queue that was ever told of: its number; since when it is open (NEVER: it is not); the end of its last
 # pause; its pauses; whether the start is a guess; up to when counters have said that it is stopped; whether both ends
-# have logged it; the end of the last pause that counters alone know; clean pauses and the last of them.
-M_QUEUE, M_OPEN, M_LAST, M_ORDER, M_GUESSED, M_CHECKED, M_BOTH, M_COUNTED, M_CLEAN, M_RING = range(10)
+# have logged it; the end of the last pause that counters alone know, and where that began if it fills
+# its window (else NEVER); clean pauses and the last of them.
+M_QUEUE, M_OPEN, M_LAST, M_ORDER, M_GUESSED, M_CHECKED, M_BOTH, M_COUNTED, M_FILLS, M_CLEAN, M_RING = range(11)
 M_COLUMNS = M_RING + REMEMBERED
 # Columns of a window, MOST_WINDOW_NS long at most: queue, start, end, paused time, how much of that pauses explain,
 # whether that has been told.
@@ -206,17 +207,26 @@ def reconcile(
                 continue
             begin_ns, end_ns, told = windows[window, W_START], windows[window, W_END], state[queue, M_QUEUE]
             if covered_ns == 0:
-                # Nobody has logged this pause: it lay somewhere in the window. Its order is no other's, whenever that
-                # is found.
-                begin_ns += max(0, (end_ns - begin_ns - missed_ns) // 2)
-                begin_ns = max(begin_ns, state[queue, M_COUNTED])
-                end_ns = state[queue, M_COUNTED] = min(begin_ns + missed_ns, end_ns)
-                counts[N_COUNTED_PAUSES] += 1
+                # Nobody has logged this pause. If that before fills its window up to here, it is the same one; else it
+                # lay somewhere in the window. Its order is no other's, whenever that is found.
+                goes_on = state[queue, M_FILLS] != NEVER and abs(begin_ns - state[queue, M_COUNTED]) <= TOLERANCE_NS
+                fills = missed_ns >= FULL_SHARE * (end_ns - begin_ns)
+                if not goes_on:
+                    _close_counted(queue, state, rows, counts)
+                    begin_ns += 0 if fills else max(0, (end_ns - begin_ns - missed_ns) // 2)
+                    begin_ns = state[queue, M_FILLS] = max(begin_ns, state[queue, M_COUNTED])
+                    counts[N_COUNTED_PAUSES] += 1
+                    _row(rows, counts, OPEN, told, begin_ns, begin_ns, 0, ~begin_ns, 0)
+                end_ns = end_ns if fills else min(begin_ns + missed_ns, end_ns)
+                state[queue, M_COUNTED] = max(end_ns, state[queue, M_COUNTED])
                 _explain(windows, windows_from, windows_to, begin_ns, end_ns, TOLERANCE_NS)
-                _row(rows, counts, OPEN, told, begin_ns, begin_ns, 0, ~begin_ns, 0)
-                _row(rows, counts, CLOSE, told, begin_ns, end_ns, end_ns - begin_ns, ~begin_ns, MARK_GUESSED)
+                if not fills:
+                    _close_counted(queue, state, rows, counts)
             else:
                 _row(rows, counts, MISSED, told, begin_ns, end_ns, missed_ns, covered_ns, 0)
+        # A window in which it might go on would be over by then.
+        if state[queue, M_COUNTED] + MOST_WINDOW_NS + TOLERANCE_NS <= until_ns:
+            _close_counted(queue, state, rows, counts)
 
 
 @inlined
@@ -250,6 +260,16 @@ def _close(
     _explain(windows, first, last, opened_ns, end_ns, 0)
     _row(rows, counts, CLOSE, state[queue, M_QUEUE], opened_ns, end_ns, paused_ns, state[queue, M_ORDER], marks)
     state[queue, M_OPEN], state[queue, M_LAST] = NEVER, end_ns
+
+
+@kernel
+def _close_counted(queue: int, state: Ints, rows: Ints, counts: Ints) -> None:
+    """Ends a pause that counters alone know, if one has not ended."""
+    begin_ns, end_ns = state[queue, M_FILLS], state[queue, M_COUNTED]
+    if begin_ns != NEVER:
+        told = state[queue, M_QUEUE]
+        _row(rows, counts, CLOSE, told, begin_ns, end_ns, end_ns - begin_ns, ~begin_ns, MARK_GUESSED)
+    state[queue, M_FILLS] = NEVER
 
 
 @kernel

@@ -15,6 +15,7 @@ from analytics.layout import MARK_GUESSED, NEVER, Ints
 from analytics.reconcile import (
     LOOK_NS,
     M_COLUMNS,
+    M_FILLS,
     M_LAST,
     M_OPEN,
     M_QUEUE,
@@ -53,7 +54,7 @@ class Reconciled:
         for row, window in zip(counted, sorted(windows or (), key=lambda window: window[1]), strict=True):
             row[:4] = QUEUE, *window
         state = np.zeros((1, M_COLUMNS), np.int64)
-        state[0, [M_QUEUE, M_OPEN, M_LAST]] = QUEUE, NEVER, NEVER
+        state[0, [M_QUEUE, M_OPEN, M_LAST, M_FILLS]] = QUEUE, NEVER, NEVER, NEVER
         rows = np.zeros((4 * len(told) + 3 * len(counted) + 2, layout.ROW_COLUMNS), np.int64)
         counts = np.zeros(N_COUNTS, np.int64)
         period_ns = PERIOD_NS if windows is not None else 0
@@ -192,9 +193,15 @@ def test_a_pause_that_nobody_logged_lies_in_the_middle_of_its_window() -> None:
     assert made.counts[N_COUNTED_PAUSES] == 1
 
 
-def test_full_windows_that_overlap_by_a_rounding_make_pauses_that_do_not() -> None:
-    made = Reconciled([], [(0, 100_050, 100_050), (99_990, 200_000, 100_000), (200_000, 300_000, 100_000)])
-    assert made.pauses() == [Pause(0, 100_050, True), Pause(100_050, 200_000, True), Pause(200_000, 300_000, True)]
+def test_windows_that_are_full_one_after_the_other_are_one_pause_whatever_clocks_round() -> None:
+    made = Reconciled([], [(0, 100_050, 100_050), (99_990, 200_000, 99_000), (200_000, 300_000, 40_000)])
+    assert made.pauses() == [Pause(0, 240_000, True)]
+    assert made.counts[N_COUNTED_PAUSES] == 1
+
+
+def test_a_pause_that_nobody_logged_ends_where_no_window_counts_on() -> None:
+    made = Reconciled([], [(0, 100_000, 100_000), (100_000, 200_000, 100_000), (300_000, 400_000, 100_000)])
+    assert made.pauses() == [Pause(0, 200_000, True), Pause(300_000, 400_000, True)]
 
 
 def test_paused_time_beyond_the_pauses_known_is_told_with_its_window() -> None:
