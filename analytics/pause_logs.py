@@ -97,7 +97,7 @@ class PauseLogs:
         self._grid: Ints = np.zeros((0, 2), np.int64)
         """By device, the length of its first window of paused time and where that began."""
         self._logged_since: dict[int, int] = {}
-        """By device of whose queues somebody logs each pause, the first such stamp."""
+        """By device that logs pauses, or of whose queues somebody does, the first such stamp."""
         self._rows: Ints = np.zeros((0, layout.ROW_COLUMNS), np.int64)
         """What has been told of times that are not due."""
         self.newest_ns = layout.FOREVER
@@ -238,9 +238,11 @@ class PauseLogs:
         begun_ns = np.where(orphan, edges[:, E_TIME], edges[:, E_START]) + np.where(sent, edges[:, E_DELAY], 0)
         told_device = topology.port_device[told]
         edges[:, E_REPORTS] = announced.reporting(told_device, begun_ns, topology.devices, topology.names)
-        for device in np.unique(told_device).tolist():
-            first_ns = int(edges[told_device == device, E_TIME].min())
-            self._logged_since[device] = min(first_ns, self._logged_since.get(device, first_ns))
+        # Whoever logs that it stops others logs that it is stopped itself.
+        for devices in (told_device, edges[:, E_DEVICE]):
+            for device in np.unique(devices).tolist():
+                first_ns = int(edges[devices == device, E_TIME].min())
+                self._logged_since[device] = min(first_ns, self._logged_since.get(device, first_ns))
         # A pause that names no priority stops all of them.
         every = events["priority"] == kinds.NO_PRIORITY
         repeat = np.where(every, PRIORITIES, 1)

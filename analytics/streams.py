@@ -113,7 +113,9 @@ class Stream:
         if not pauses_alone:
             pause = (events["kind"] == kinds.PAUSE_OPEN) | (events["kind"] == kinds.PAUSE_INTERVAL)
             events, numbers = picked(events, pause), numbers[pause]
-        if self.cuts == len(self.gaps):
+        # Of the instant at which a gap begins, rows may be read after what ended the others.
+        in_last_gap = bool(self.gaps) and int(events["time_ns"].min()) <= self.gaps[-1][0]
+        if self.cuts == len(self.gaps) and not in_last_gap:
             # Only a gap asks which pauses are open, and few streams ever have one.
             self._unread.append((events, numbers))
             self._unread_rows += len(events)
@@ -132,7 +134,6 @@ class Stream:
             if kind == kinds.PAUSE_OPEN:
                 opens[queue] = Open(time_ns, order)
                 if self.cuts and time_ns <= self.gaps[self.cuts - 1][0]:
-                    # Of the instant at which the gap begins, and read after what ended the others.
                     cuts.append(self._ends(self.gaps[self.cuts - 1][0]))
             elif (known := opens.get(queue)) is not None and known.order == order:
                 del opens[queue]
