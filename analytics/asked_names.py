@@ -37,13 +37,13 @@ for _name in ("PAUSE_OPEN", "PAUSE_INTERVAL", "PFC_PAUSED", "PFC_FRAMES", "QUEUE
     _CONGESTION[kinds.BY_NAME[_name].code] = _NAMES_A_PORT[kinds.BY_NAME[_name].code] = True
 for _name in ("PORT_BYTES", "FLOW_BYTES", "QUEUE_DROPS", "HEADROOM", "LINK_ERRORS", "PFC_WATCHDOG"):
     _NAMES_A_PORT[kinds.BY_NAME[_name].code] = True
-_INSIDE = np.zeros(256, bool)
+INSIDE = np.zeros(256, bool)
 """Kinds of rows whose port is a part of its host."""
 for _name in (
     "RUNQUEUE_OUTLIER", "SOFTIRQ_OUTLIER", "HARDIRQ_OUTLIER", "NAPI_OUTLIER", "BLOCK_OUTLIER", "MEMORY_ERRORS",
     "CPU_THROTTLE", "PRESSURE", "GPU_ERRORS", "GPU_THROTTLE",
 ):  # fmt: skip
-    _INSIDE[kinds.BY_NAME[_name].code] = True
+    INSIDE[kinds.BY_NAME[_name].code] = True
 
 
 def names_a_port(events: Events) -> Bools:
@@ -53,7 +53,7 @@ def names_a_port(events: Events) -> Bools:
 
 def is_inside(events: Events) -> Bools:
     """Which rows speak of a part of a host."""
-    return _INSIDE[events["kind"]]
+    return INSIDE[events["kind"]]
 
 
 def congestion(events: Events) -> Bools:
@@ -107,11 +107,13 @@ class AskedNames:
             self._source_numbers = np.array(self._source_of, np.int64)
         return self._source_numbers[numbers]
 
-    def named(self, source: str, device: str, ports: tuple[str, ...], events: Events) -> tuple[Events, Ints]:
-        """The rows of a batch, and the number of each one's pair of names."""
-        inside = is_inside(events)
-        if not inside.any():
+    def named(
+        self, source: str, device: str, ports: tuple[str, ...], events: Events, any_inside: bool
+    ) -> tuple[Events, Ints]:
+        """The rows of a batch, and the number of each one's pair of names; whether any speaks of a part of a host."""
+        if not any_inside:
             return events, self.numbers(source, device, ports)[events["port"]]
+        inside = is_inside(events)
         events = picked(events, np.arange(len(events)))
         numbers = np.full(len(events), self.number(source, device, NO_PORT), np.int64)
         for port in np.unique(events["port"]).tolist():

@@ -262,7 +262,8 @@ class Correlate:
             device = fabric.engine.topology.place_device(batch.stream.device)
             fabric.engine.noted.losses.append((time_ns, device, batch.seq - state.next_seq))
         due_ns = max(state.mark_ns, fabric.settled_ns)
-        late, newest_ns, pauses = glance(words(events), due_ns)
+        late, newest_ns, pauses, inside = glance(words(events), due_ns)
+        pauses_alone = pauses == len(events)
         if late:
             self.counters["late_rows"] += late
             events = picked(events, events["time_ns"] >= due_ns)
@@ -273,9 +274,9 @@ class Correlate:
             newest_ns = int(events["time_ns"].max(initial=NEVER))
         if not len(events):
             return
-        events, named = fabric.asked.named(batch.stream.source, batch.stream.device, batch.ports, events)
+        events, named = fabric.asked.named(batch.stream.source, batch.stream.device, batch.ports, events, inside > 0)
         if pauses:
-            self._end_pauses(fabric, state.follow(events, named))
+            self._end_pauses(fabric, state.follow(events, named, pauses_alone))
         fabric.waiting.append((events, named))
         fabric.newest_ns = max(fabric.newest_ns, newest_ns)
         fabric.changed = True
@@ -316,7 +317,7 @@ class Correlate:
         finals += self._advance(fabric, fabric.engine, picked(events, due), numbers[due], tick_ns, publish)
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
         fabric.settled_ns = tick_ns
-        oldest_ns = min((start_ns for start_ns, _ in fabric.engine.beginnings()), default=MARK_END)
+        oldest_ns = fabric.engine.oldest_ns()
         waited_ns = layout.GAP_NS + 2 * fabric.announced.horizon_ns(fabric.settled_ns) + LAG_NS
         return finals + _withdrawn(fabric, min(oldest_ns, fabric.settled_ns - waited_ns))
 
@@ -329,7 +330,7 @@ class Correlate:
             fabric.slow_ranks.explain(final, fabric.engine.topology)
             out += [final, *_ended_by(fabric, closed, final)]
         fabric.slow_ranks.finish(fabric.newest_ns, fabric.engine.topology, fabric.engine.noted)
-        out += fabric.slow_ranks.due(fabric.engine.fabric, MARK_END, 0, ())
+        out += fabric.slow_ranks.due(fabric.engine.fabric, MARK_END, 0, FOREVER)
         out += _withdrawn(fabric, MARK_END)
         fresh = Fabric(
             fabric.engine.next_life(),
@@ -384,10 +385,9 @@ class Correlate:
             keep_ns = layout.GAP_NS + horizon_ns
             engine.advance(settled_ns, keep_ns, publish)
             if engine is fabric.engine:
-                beginnings = [start_ns for start_ns, _ in engine.beginnings()]
                 # What is still open when all sources have gone ends with the newest row.
                 until_now_ns = min(settled_ns, fabric.newest_ns)
-                not_the_fabric += fabric.slow_ranks.due(engine.fabric, until_now_ns, keep_ns, beginnings)
+                not_the_fabric += fabric.slow_ranks.due(engine.fabric, until_now_ns, keep_ns, engine.oldest_ns())
         return not_the_fabric
 
     def _provisional_revisions(self, fabric: Fabric) -> list[Item]:
@@ -440,13 +440,16 @@ def _add_fact(fabric: Fabric, fact: Fact, from_ns: int) -> None:
 def _ended_by(fabric: Fabric, closed: Closed, final: Cascade) -> list[Cascade]:
     """The last revisions of provisional cascades that are part of a final one of another id."""
     fabric.provisional.pop(final.id, None)
-    beginnings = fabric.engine.beginnings() if fabric.provisional else set()
+    beginnings: set[tuple[int, int]] | None = None
     ended = []
     for name, provisional in list(fabric.provisional.items()):
         start_ns = provisional.said.start_ns
         tally = closed.ledger.queues.get(provisional.first_queue)
         inside = tally is not None and tally.first_ns <= start_ns <= tally.last_ns
-        if name in closed.ledger.former_ids or (inside and (start_ns, provisional.first_queue) not in beginnings):
+        if inside and beginnings is None:
+            beginnings = fabric.engine.beginnings()
+        goes_on = beginnings is not None and (start_ns, provisional.first_queue) in beginnings
+        if name in closed.ledger.former_ids or (inside and not goes_on):
             del fabric.provisional[name]
             revision = _next_revision(provisional)
             ended.append(msgspec.structs.replace(provisional.said, revision=revision, merged_into=final.id))

@@ -15,7 +15,7 @@ import numpy as np
 
 import analytics.first_look  # noqa: F401 - values are looked at by it from now on
 from analytics.layout import Ints
-from analytics.pauses import ALWAYS, CLOSED, SLOTS_PER_PORT, UNLESS_ZERO, episodes_of
+from analytics.pauses import ALWAYS, CLOSED, SLOTS_PER_PORT, UNLESS_ZERO, episodes_of, renumber_ports
 from stream import kinds, snapshot
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.errors import WireError
@@ -326,15 +326,15 @@ class Detect:
     def _emit(self, stream: StreamKey, state: _StreamState) -> list[Item]:
         """The stream's episodes in values, of which the last tells its mark; after its end, most is forgotten."""
         out: list[Item] = []
-        episodes, state.told = joined(state.told), []
+        episodes, state.told = state.told[0] if len(state.told) == 1 else joined(state.told), []
         names = list(state.ports) if len(episodes) else []
+        numbers = np.empty(len(names), np.int64)
         for start in range(0, max(len(episodes), 1), MAX_EVENTS):
             part = episodes[start : start + MAX_EVENTS]
             ports: tuple[str, ...] = ()
             if len(part):
-                used = np.flatnonzero(np.bincount(part["port"]))
-                part["port"] = np.searchsorted(used, part["port"])
-                ports = tuple(names[port] for port in used.tolist())
+                renumber_ports(words(part), numbers)
+                ports = tuple(name for name, number in zip(names, numbers.tolist(), strict=True) if number >= 0)
             last = start + MAX_EVENTS >= len(episodes)
             mark_ns = state.mark_ns if last else int(part["time_ns"][-1])
             out.append(Batch(episode_stream(stream), state.out_seq, mark_ns, ports, part, lost=state.lost))

@@ -80,6 +80,8 @@ class Engine:
         self.ports = layout.new_state(0, layout.P_COLUMNS)
         self.slots = layout.new_state(0, layout.S_COLUMNS)
         self.free_slots: list[int] = []
+        self._released: list[int] = []
+        """Slots that queues and devices may still name: none outside of `_advance`."""
         self._groups: Ints = np.zeros(0, np.int64)
         """The sibling groups to which the state of ports belongs."""
         self.filled: Ints = np.zeros(0, np.int64)
@@ -168,9 +170,9 @@ class Engine:
             self._run(rows, flows, until_ns, keep_ns, on_closed)
         if until_ns > self.next_expiry_ns:
             self._take_expired(until_ns, keep_ns, on_closed)
+        self._free_released()
         self.cursor_ns = max(self.cursor_ns, until_ns)
-        firsts = self.slots[self._slots_in_use(), layout.S_FIRST_NS]
-        self._needed_ns = min(int(firsts.min(initial=layout.FOREVER)), self.cursor_ns) - keep_ns
+        self._needed_ns = min(self.oldest_ns(), self.cursor_ns) - keep_ns
         self.noted.forget(self._needed_ns, self.cursor_ns - keep_ns)
         dropped = self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
         self.counters["flow_windows_dropped"] += dropped
@@ -220,7 +222,7 @@ class Engine:
         twin.noted, twin.tellers, twin._counted = self.noted.copy(), self.tellers.copy(), set(self._counted)
         for name in ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "filled"):
             setattr(twin, name, getattr(self, name).copy())
-        twin.free_slots = list(self.free_slots)
+        twin.free_slots, twin._released = list(self.free_slots), []
         return twin
 
     def next_life(self) -> Engine:
@@ -258,6 +260,10 @@ class Engine:
         self._needed_ns = state["needed_ns"]
         self.logs = PauseLogs.of_state(state["logs"])
         self.flows = KnownFlows.of_state(state["flows"])
+
+    def oldest_ns(self) -> int:
+        """When the oldest of the cascades began that are not over; FOREVER where there is none."""
+        return int(self.slots[self._slots_in_use(), layout.S_FIRST_NS].min(initial=layout.FOREVER))
 
     def beginnings(self) -> set[tuple[int, int]]:
         """When and with which told queue each cascade began that is not over."""
@@ -421,17 +427,24 @@ class Engine:
         self._release(ended)
 
     def _release(self, ended: list[int]) -> None:
-        """Frees the slots of closed cascades and of those that were joined to them."""
+        """Releases the slots of closed cascades and of those that were joined to them; they are not free so far."""
         if not ended:
             return
         used = np.flatnonzero(self.slots[:, layout.S_PARENT] >= 0)
         gone = used[np.isin(living(self.slots, used), ended)][::-1]
         self.slots[gone] = 0
         self.slots[gone, layout.S_PARENT] = -1
+        self._released += gone.tolist()
+
+    def _free_released(self) -> None:
+        """Frees slots that were released, all at one time, since it takes a look at every queue."""
+        if not self._released:
+            return
         released = np.zeros(len(self.slots), np.bool_)
-        released[gone] = True
+        released[self._released] = True
         forget_slots(released, self.queues, self.devices)
-        self.free_slots += gone.tolist()
+        self.free_slots += self._released
+        self._released = []
 
     def _closed(self, slot: int, still_open: bool, end_ns: int) -> Closed:
         start_ns = int(self.slots[slot, layout.S_FIRST_NS])

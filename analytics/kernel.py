@@ -122,20 +122,20 @@ def run(
             root = -1
             slot = -1
             if queues[queue, Q_ROOT_OPEN] > 0 or queues[queue, Q_ROOT_LAST] >= begin:
-                root, slot = queue * 4 + ROOT_EGRESS, queues[queue, Q_ROOT_OWNER]
+                root, slot = queue * 4 + ROOT_EGRESS, find(slots, queues[queue, Q_ROOT_OWNER])
             elif port_peer[port] >= 0:
                 there = port_device[port_peer[port]]
                 if is_host[there] and (devices[there, D_ROOT_OPEN] > 0 or devices[there, D_ROOT_LAST] >= begin):
-                    root, slot = there * 4 + ROOT_HOST, devices[there, D_ROOT_OWNER]
+                    root, slot = there * 4 + ROOT_HOST, find(slots, devices[there, D_ROOT_OWNER])
             at_source = 0
             dst = rows[i, ROW_ORDER] - 1
             leaves_host = slot < 0 and dst >= 0 and is_host[port_device[port]]
             if leaves_host and (devices[dst, D_ROOT_OPEN] > 0 or devices[dst, D_ROOT_LAST] >= begin):
                 # A flow to a stopped host may stand still before it reaches the host's link: it feeds the root as well.
-                root, slot, at_source = dst * 4 + ROOT_HOST, devices[dst, D_ROOT_OWNER], 1
+                root, slot, at_source = dst * 4 + ROOT_HOST, find(slots, devices[dst, D_ROOT_OWNER]), 1
             if slot >= 0:
                 at = counts[N_FLOWS]
-                flows[at, 0], flows[at, 1], flows[at, 2] = find(slots, slot), root, rows[i, ROW_ID]
+                flows[at, 0], flows[at, 1], flows[at, 2] = slot, root, rows[i, ROW_ID]
                 flows[at, 3] = at_source
                 counts[N_FLOWS] += 1
             i += 1

@@ -31,8 +31,8 @@ from analytics.layout import (
 
 @kernel
 def find(slots: Ints, slot: int) -> int:
-    """The slot that a slot has been joined to, itself if none."""
-    while slots[slot, S_PARENT] != slot:
+    """The slot that a slot has been joined to, itself if none; -1 if that is released."""
+    while slot >= 0 and slots[slot, S_PARENT] != slot:
         slot = slots[slot, S_PARENT]
     return slot
 
@@ -83,6 +83,8 @@ def join(state: State, target: int, other: int, time_ns: int, links: Links, told
     if other < 0:
         return target
     other = find(slots, other)
+    if other < 0:
+        return target
     if slots[other, S_OPEN] == 0 and slots[other, S_LAST_NS] + GAP_NS < time_ns:
         return target
     if target < 0 or target == other:

@@ -9,7 +9,6 @@ by one of severity `warning` or worse that has the host as a root or stopped it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ import xxhash
 
 from analytics import host_evidence
 from analytics.confidence import EVIDENCE_KINDS, PPM
-from analytics.layout import Ints
+from analytics.layout import FOREVER, Ints
 from analytics.noted import NOTED_NS, Noted
 from analytics.stragglers import Spell, StepRow, Stragglers
 from analytics.topology import Topology
@@ -30,6 +29,7 @@ CRITICAL_SHARE = 0.20
 VERDICT_PPM = 500_000
 """A cascade of lower confidence is a suspect set, not a verdict."""
 HARMFUL = ("warning", "critical")
+_SECOND_NS = 1_000_000_000
 
 
 class _Waiting(NamedTuple):
@@ -47,6 +47,7 @@ class NotTheFabric:
         self.stragglers = Stragglers()
         self._waiting: list[_Waiting] = []
         self._harmed: dict[str, list[tuple[int, int]]] = {}
+        self._forgotten_ns = 0
         """By host, when cascades of severity `warning` or worse held it up or began there."""
 
     def take(self, events: Events, ports: Ints, topology: Topology, noted: Noted) -> None:
@@ -87,13 +88,13 @@ class NotTheFabric:
             if device >= 0 and topology.is_host[device]:
                 self._harmed.setdefault(name, []).append((final.start_ns, final.end_ns))
 
-    def due(self, fabric: str, until_ns: int, keep_ns: int, beginnings: Collection[int]) -> list[Cascade]:
+    def due(self, fabric: str, until_ns: int, keep_ns: int, oldest_ns: int) -> list[Cascade]:
         """The verdicts on spells that no open cascade can explain any more.
 
-        `until_ns` is how far rows have been acted on; cascades close `keep_ns` after their end; `beginnings` are those
-        of the open ones.
+        `until_ns` is how far rows have been acted on; cascades close `keep_ns` after their end; the oldest open one
+        began at `oldest_ns` (FOREVER: there is none).
         """
-        first_ns = min(beginnings, default=until_ns)
+        first_ns = oldest_ns if oldest_ns < FOREVER else until_ns
         ripe = [
             waiting
             for waiting in self._waiting
@@ -102,8 +103,8 @@ class NotTheFabric:
         ]
         self._waiting = [waiting for waiting in self._waiting if waiting not in ripe]
         told = [_cascade(fabric, *waiting) for waiting in ripe if not self._is_explained(waiting.spell)]
-        oldest_ns = min((waiting.spell.end_ns for waiting in self._waiting), default=until_ns)
-        self._forget(min(oldest_ns, until_ns - keep_ns) - NOTED_NS)
+        asked_ns = min((waiting.spell.end_ns for waiting in self._waiting), default=until_ns)
+        self._forget(min(asked_ns, until_ns - keep_ns) - NOTED_NS)
         return sorted(told, key=lambda cascade: (cascade.end_ns, cascade.start_ns, cascade.id))
 
     def _is_explained(self, spell: Spell) -> bool:
@@ -114,6 +115,11 @@ class NotTheFabric:
         )
 
     def _forget(self, before_ns: int) -> None:
+        """Drops what nobody asks for any more, a second of it at a time."""
+        before_ns -= before_ns % _SECOND_NS
+        if before_ns == self._forgotten_ns:
+            return
+        self._forgotten_ns = before_ns
         kept = {host: [span for span in spans if span[1] >= before_ns] for host, spans in self._harmed.items()}
         self._harmed = {host: spans for host, spans in kept.items() if spans}
 

@@ -37,6 +37,23 @@ def in_order(rows: Words, first_ns: int, last_ns: int, port_index: Ints) -> bool
 
 
 @kernel
+def renumber_ports(rows: Words, numbers: Ints) -> None:
+    """Numbers the ports that rows bear from 0 on, in their order; `numbers` tells each one's (-1: no row bears it)."""
+    for port in range(len(numbers)):
+        numbers[port] = -1
+    for i in range(len(rows)):
+        numbers[rows[i, SMALL] >> PORT_BIT & 0xFFFF] = 0
+    used = 0
+    for port in range(len(numbers)):
+        if numbers[port] == 0:
+            numbers[port] = used
+            used += 1
+    for i in range(len(rows)):
+        port = rows[i, SMALL] >> PORT_BIT & 0xFFFF
+        rows[i, SMALL] += (numbers[port] - port) << PORT_BIT
+
+
+@kernel
 def episodes_of(
     rows: Words,
     first_ns: int,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics import layout
+from analytics.asked_names import INSIDE
 from analytics.compiled import kernel
 from analytics.flows import KnownFlows
 from analytics.topology import PRIORITIES, Topology
@@ -76,16 +77,17 @@ def with_window_rows(
 
 
 @kernel
-def glance(events: Words, due_ns: int) -> tuple[int, int, int]:
-    """How many rows are from before a time, the latest time, and how many rows are of pauses."""
-    late = pauses = 0
+def glance(events: Words, due_ns: int) -> tuple[int, int, int, int]:
+    """How many rows are from before a time, the latest time, how many are of pauses, how many of parts of a host."""
+    late = pauses = inside = 0
     newest_ns = layout.NEVER
     for i in range(len(events)):
         late += events[i, TIME] < due_ns
         newest_ns = max(newest_ns, events[i, TIME])
         kind = events[i, SMALL] >> KIND_BIT & 0xFF
         pauses += kind in (_PAUSE_OPEN, _PAUSE_INTERVAL)
-    return late, newest_ns, pauses
+        inside += INSIDE[kind]
+    return late, newest_ns, pauses, inside
 
 
 @kernel

@@ -108,12 +108,10 @@ class Stream:
             counted &= (events["time_ns"] <= begin) | (events["time_ns"] - events["span_ns"] >= until)
         return counted
 
-    def follow(self, events: Events, numbers: Ints) -> list[Cut]:
+    def follow(self, events: Events, numbers: Ints, pauses_alone: bool) -> list[Cut]:
         """Follows which pauses these rows open and close, and ends what is open at gaps between them."""
-        pause = (events["kind"] == kinds.PAUSE_OPEN) | (events["kind"] == kinds.PAUSE_INTERVAL)
-        if not pause.any():
-            return []
-        if not pause.all():
+        if not pauses_alone:
+            pause = (events["kind"] == kinds.PAUSE_OPEN) | (events["kind"] == kinds.PAUSE_INTERVAL)
             events, numbers = picked(events, pause), numbers[pause]
         if self.cuts == len(self.gaps):
             # Only a gap asks which pauses are open, and few streams ever have one.

@@ -49,7 +49,7 @@ def test_what_is_open_at_a_gap_does_not_depend_on_when_rows_are_read(
     stream = Stream()
     cuts = sorted(chance.choices(range(len(events)), k=3))
     for begin, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
-        assert stream.follow(events[begin:end], numbers[begin:end]) == []
+        assert stream.follow(events[begin:end], numbers[begin:end], False) == []
     stream.suspend(len(events))
     ended = [
         (
