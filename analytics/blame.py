@@ -172,6 +172,7 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                     scratch_root[0], scratch_share[0], found = device * 4 + ROOT_UNKNOWN, 1.0, 1
                 else:
                     rest = 0.0
+                    mixed = False
                     for j in range(holding):
                         egress = holders[j]
                         share = weights[j] / total
@@ -184,9 +185,17 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                             passed = _missed_share(queues, missed, egress)
                         at = counts[N_EDGES]
                         edges[at, 1], edges[at, 2] = queue, egress
-                        edges[at, 3], edges[at, 4] = int(share * 1e6 + 0.5), int(share * passed * 1e6 + 0.5)
+                        edges[at, 3], edges[at, 4] = int(share * 1e6 + 0.5), 0
                         edges[at, 5] = peer
                         counts[N_EDGES] += 1
+                        if passed == 0.0 and not mixed:
+                            # Nothing is known of the roots of others so far, so that this one is new.
+                            root = egress * 4 + ROOT_EGRESS
+                            scratch_root[found], scratch_share[found], scratch_place[root] = root, share, found
+                            found += 1
+                            continue
+                        mixed = True
+                        edges[at, 4] = int(share * passed * 1e6 + 0.5)
                         if passed < 1.0:
                             root = egress * 4 + ROOT_EGRESS
                             found = _add(
