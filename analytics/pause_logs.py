@@ -237,9 +237,11 @@ class PauseLogs:
         begun_ns = np.where(orphan, edges[:, E_TIME], edges[:, E_START]) + np.where(sent, edges[:, E_DELAY], 0)
         told_device = topology.port_device[told]
         edges[:, E_REPORTS] = announced.reporting(told_device, begun_ns, topology.devices, topology.names)
-        for device in np.unique(told_device).tolist():
-            first_ns = int(edges[told_device == device, E_TIME].min())
-            self._logged_since[device] = min(first_ns, self._logged_since.get(device, first_ns))
+        devices, place = np.unique(told_device, return_inverse=True)
+        first_ns = np.full(len(devices), layout.FOREVER)
+        np.minimum.at(first_ns, place, edges[:, E_TIME])
+        for device, since_ns in zip(devices.tolist(), first_ns.tolist(), strict=True):
+            self._logged_since[device] = min(since_ns, self._logged_since.get(device, since_ns))
         # A pause that names no priority stops all of them.
         every = events["priority"] == kinds.NO_PRIORITY
         repeat = np.where(every, PRIORITIES, 1)
