@@ -239,10 +239,12 @@ class PauseLogs:
         told_device = topology.port_device[told]
         edges[:, E_REPORTS] = announced.reporting(told_device, begun_ns, topology.devices, topology.names)
         # Whoever logs that it stops others logs that it is stopped itself.
-        for devices in (told_device, edges[:, E_DEVICE]):
-            for device in np.unique(devices).tolist():
-                first_ns = int(edges[devices == device, E_TIME].min())
-                self._logged_since[device] = min(first_ns, self._logged_since.get(device, first_ns))
+        for logging in (told_device, edges[:, E_DEVICE]):
+            devices, place = np.unique(logging, return_inverse=True)
+            first_ns = np.full(len(devices), layout.FOREVER)
+            np.minimum.at(first_ns, place, edges[:, E_TIME])
+            for device, since_ns in zip(devices.tolist(), first_ns.tolist(), strict=True):
+                self._logged_since[device] = min(since_ns, self._logged_since.get(device, since_ns))
         # A pause that names no priority stops all of them.
         every = events["priority"] == kinds.NO_PRIORITY
         repeat = np.where(every, PRIORITIES, 1)
