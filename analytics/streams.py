@@ -145,6 +145,8 @@ class Stream:
             return
         events, numbers = joined([part for part, _ in self._unread]), np.concatenate([part for _, part in self._unread])
         self._unread, self._unread_rows = [], 0
+        if not len(events):
+            return
         queues = (numbers << 16) + (events["priority"].astype(np.int64) << 8) + events["side"]
         by_queue = np.argsort(queues, kind="stable")
         events, queues = picked(events, by_queue), queues[by_queue]

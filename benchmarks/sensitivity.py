@@ -32,8 +32,10 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
                 "DEADLOCK_FACTOR", "PLATEAU_STOPS", "PLATEAU_LEAST", "PLATEAU_MOST", "ONE_HOST_SHARE",
                 "LINE_RATE_RATIO"),
     "confidence": ("ACCEPT_PPM", "EVIDENCE_KINDS"),
-    "verdict": ("REPORT_PPM", "VERDICT_PPM", "LINK_PPM", "EXPOSURE_NS", "HARMLESS_NS", "WARNING_SHARE",
-                "LIFE_MIN_NS"),
+    "verdict": ("REPORT_PPM", "VERDICT_PPM", "LINK_PPM", "EXPOSURE_NS"),
+    "severity": ("HARMLESS_NS", "WARNING_SHARE", "LIFE_MIN_NS"),
+    "reconcile": ("LOOK_NS", "FULL_SHARE", "MISSED_NS"),
+    "clocks": ("TOLERANCE_NS",),
     "victims": ("PRESENT_BYTES",),
 }  # fmt: skip
 """By module of analytics/. CRITICAL_SHARE only names a severity, and is left out."""

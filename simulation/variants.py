@@ -60,6 +60,7 @@ class Restorer:
                     names.port(edge.device, edge.ingress_port),
                     names.port(edge.device, edge.egress_port),
                     edge.share_ppm,
+                    edge.held_bytes,
                 )
                 for edge in cascade.edges
             ),

@@ -19,7 +19,7 @@ from tests.analytics.random_runs import leaf_spine
 
 QUEUE_BYTES = 300
 """State (128), last blame (128) and a part of its port and device: docs/benchmarks.md."""
-OPEN_QUEUE_BYTES = 256
+OPEN_QUEUE_BYTES = 320
 """On top of that, where nobody knows why: what names a cascade, and room that waits."""
 EDGE_BYTES = 160
 """And for each egress queue that holds something: 72 of key, measures and chains, at most half of them in use."""

@@ -191,7 +191,7 @@ def test_a_suspended_stream_is_not_waited_for() -> None:
     step.process([SourceSuspended("lab", dead.source, dead.epoch, before[dead].mark_ns, names(dead))])
     assert step.standing()["lab"][dead] == Standing(BEGIN_NS + 20 * MS, True)
     after = step.settled()["lab"]
-    assert after.settled_ns == BEGIN_NS + 40 * MS
+    assert after.settled_ns == BEGIN_NS + 60 * MS
     assert (after.streams_up, after.streams_suspended) == (len(before) - 1, 1)
 
 
