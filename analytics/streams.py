@@ -113,6 +113,8 @@ class Stream:
         if not pauses_alone:
             pause = (events["kind"] == kinds.PAUSE_OPEN) | (events["kind"] == kinds.PAUSE_INTERVAL)
             events, numbers = picked(events, pause), numbers[pause]
+        if not len(events):
+            return []
         # Of the instant at which a gap begins, rows may be read after what ended the others.
         in_last_gap = bool(self.gaps) and int(events["time_ns"].min()) <= self.gaps[-1][0]
         if self.cuts == len(self.gaps) and not in_last_gap:

@@ -125,6 +125,13 @@ def test_a_pause_of_the_instant_at_which_a_gap_begins_ends_there_however_late_it
     assert stream.opens == {}
 
 
+def test_rows_that_are_no_pauses_open_none_behind_a_gap() -> None:
+    stream = Stream(mark_ns=BEGIN_NS)
+    stream.suspend(BEGIN_NS)
+    assert stream.follow(event(kinds.QUEUE_DEPTH, BEGIN_NS, value=1), np.array([1]), False) == []
+    assert stream.cut(BEGIN_NS) == []
+
+
 def without_confidence(values: list[bytes]) -> dict[str, object]:
     """Cascades by id, but for what they say of themselves: that a stream was suspended costs confidence."""
     cascades = {cascade["id"]: cascade for cascade in map(json.loads, values)}
