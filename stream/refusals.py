@@ -94,7 +94,8 @@ def not_let_in(settings: KafkaSettings, text: str) -> BrokerError | None:
 
 def ends_at_once(text: str) -> bool:
     """Whether connections end as soon as they begin: a port of another protocol, or a broker that is just starting."""
-    return "PLAINTEXT broker listener" in text
+    # librdkafka guesses at the first where the connection ends within a moment, and says the second of slower ones.
+    return "PLAINTEXT broker listener" in text or "SSL connection closed by peer" in text
 
 
 def wrong_kind_of_port(settings: KafkaSettings, deadline_s: float) -> UnreachableError:
