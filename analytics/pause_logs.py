@@ -337,7 +337,7 @@ class PauseLogs:
         )
         for place, name in _COUNTERS.items():
             counters[name] += int(counts[place])
-        self._rows = np.concatenate((self._rows, rows[: counts[N_ROWS]]))
+        self._rows = _set_right(np.concatenate((self._rows, rows[: counts[N_ROWS]])), len(self._rows))
         used = np.zeros(len(self._edges), np.bool_)
         used[near[order[sorted_edges[:, 6] == 1]]] = True
         used[near[~use & (times < made_until_ns)]] = True
@@ -360,6 +360,30 @@ class PauseLogs:
         state[:, [M_OPEN, M_LAST, M_FILLS]] = layout.NEVER
         state[np.searchsorted(queues, self._state[:, M_QUEUE])] = self._state
         self._state = state
+
+
+def _set_right(rows: Ints, known: int) -> Ints:
+    """Counters say how long, logs say when: what they count beyond a window's pauses, or less, goes to the last in it.
+
+    It has to have ended there: whether a later end is known yet depends on how far rows are made. What is less goes to
+    guesses alone. `known` rows were there before: no pause is released before its window is over.
+    """
+    missed = known + np.flatnonzero(rows[known:, layout.ROW_TYPE] == layout.MISSED)
+    closes = np.flatnonzero(rows[:, layout.ROW_TYPE] == layout.CLOSE) if len(missed) else missed
+    for window in rows[missed].tolist():
+        begin_ns, end_ns, missed_ns = (window[c] for c in (layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT))
+        near = closes[
+            (rows[closes, layout.ROW_QUEUE] == window[layout.ROW_QUEUE])
+            & (rows[closes, layout.ROW_ORDER] > 0)  # not one that counters alone tell of
+            & (rows[closes, layout.ROW_END] > begin_ns) & (rows[closes, layout.ROW_END] < end_ns)
+            & ((missed_ns > 0) | (rows[closes, layout.ROW_ID] & layout.MARK_GUESSED != 0))
+        ]  # fmt: skip
+        if len(near):
+            last = near[np.argmax(rows[near, layout.ROW_END])]
+            rows[last, layout.ROW_AMOUNT] = max(rows[last, layout.ROW_AMOUNT] + missed_ns, 0)
+    less = np.zeros(len(rows), np.bool_)
+    less[missed] = rows[missed, layout.ROW_AMOUNT] < 0
+    return rows[~less] if less.any() else rows
 
 
 def _in_pieces(windows: Ints) -> Ints:

@@ -203,7 +203,7 @@ def reconcile(
             if state[queue, M_OPEN] != NEVER:
                 covered_ns += max(0, windows[window, W_END] - max(windows[window, W_START], state[queue, M_OPEN]))
             missed_ns = windows[window, W_PAUSED] - covered_ns
-            if missed_ns <= MISSED_NS:
+            if missed_ns <= MISSED_NS and (missed_ns >= -MISSED_NS or covered_ns == 0):
                 continue
             begin_ns, end_ns, told = windows[window, W_START], windows[window, W_END], state[queue, M_QUEUE]
             if covered_ns == 0:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics import layout
+from analytics import layout, pause_logs
 from analytics.announced import Announced
 from analytics.layout import MARK_GUESSED
 from analytics.pause_logs import LAG_NS, PauseLogs
@@ -323,3 +323,21 @@ def test_a_pause_that_is_open_while_its_device_is_renamed_ends_under_the_new_nam
     assert closed[-1] == ("leaf0", pauses[-1].start_ns, pauses[-1].end_ns)
     assert {device for device, *_ in closed[:-1]} == {"old"}
     assert [(start_ns, end_ns) for _, start_ns, end_ns in closed] == [(p.start_ns, p.end_ns) for p in pauses]
+
+
+@pytest.mark.parametrize(
+    ("marks", "missed_ns", "expected_ns"), [(0, 50, 150), (0, -50, 100), (layout.MARK_GUESSED, -50, 50)]
+)
+def test_what_counters_count_beyond_a_windows_pauses_goes_to_the_last_in_it(
+    marks: int, missed_ns: int, expected_ns: int
+) -> None:
+    rows = np.zeros((4, layout.ROW_COLUMNS), np.int64)
+    ends = [(layout.CLOSE, 10, 20, 10, 1), (layout.CLOSE, 100, 200, 100, 2), (layout.CLOSE, 300, 1_100, 800, 3)]
+    for row, (row_type, start_ns, end_ns, amount_ns, order) in zip(rows, ends, strict=False):
+        row[[layout.ROW_TYPE, layout.ROW_START, layout.ROW_END]] = row_type, start_ns, end_ns
+        row[[layout.ROW_AMOUNT, layout.ROW_ORDER, layout.ROW_ID]] = amount_ns, order, marks
+    rows[3, [layout.ROW_TYPE, layout.ROW_END, layout.ROW_AMOUNT]] = layout.MISSED, 1_000, missed_ns
+    right = pause_logs._set_right(rows, 3)
+    # What ended after the window is left alone, and what is missed is told on where it is a time.
+    assert right[:3, layout.ROW_AMOUNT].tolist() == [10, expected_ns, 800]
+    assert len(right) == 3 + (missed_ns > 0)
