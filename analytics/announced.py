@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analytics.detect import episode_stream
 from stream.batch import StreamKey
 from stream.identity import Resolver
 from stream.record import MAX_TIME_NS
@@ -92,6 +93,18 @@ class Announced:
     def covers(self, device: str, first_ns: int, last_ns: int, names: Resolver, topic: str) -> bool:
         """Whether the device reported on one of the topics `REPORTED` all the time between two instants."""
         return any(begin <= first_ns and last_ns <= end for begin, end in self._spans_of(topic, device, names))
+
+    def has_ended(self, device: str, source: str, time_ns: int, names: Resolver) -> bool:
+        """Whether a source of episodes that reported pauses of the device did so no more at a time."""
+        self._spans_of("pfc", device, names)  # names mean what they do now
+        spans = [
+            span
+            for name in self._meant[1].get(device, ())
+            for stream, spans in self._spans[name].items()
+            if stream.topic == "pfc" and episode_stream(stream).source == source
+            for span in spans
+        ]
+        return bool(spans) and not any(begin <= time_ns <= end for begin, end in spans)
 
     def reporting(self, devices: Ints, time_ns: Ints, known: list[str], names: Resolver) -> Bools:
         """At which of the times the device with the number there in `known` reported pauses itself."""

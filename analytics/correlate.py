@@ -374,7 +374,7 @@ class Correlate:
                 due = events["time_ns"] < stop_ns
                 now, now_numbers = picked(events, due), numbers[due]
                 events, numbers = picked(events, ~due), numbers[~due]
-            now, places = engine.placed(now, now_numbers, fabric.asked)
+            now, places = engine.placed(now, now_numbers, fabric.asked, fabric.announced)
             engine.add_rows(now, places, fabric.announced, horizon_ns, fabric.asked.parts)
             if engine is fabric.engine:
                 fabric.slow_ranks.take(now, places, engine.topology, engine.noted)

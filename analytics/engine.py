@@ -107,14 +107,19 @@ class Engine:
         """Takes a version of a flow in that holds from a time on."""
         self.flows.add(flow, from_ns, self._needed_ns)
 
-    def placed(self, events: Events, numbers: Ints, names: AskedNames) -> tuple[Events, Ints]:
+    def placed(self, events: Events, numbers: Ints, names: AskedNames, announced: Announced) -> tuple[Events, Ints]:
         """The rows that count, of those that come next in event time, and the ports that their names mean by now."""
         self._grow()
         place = self.topology.place
         new = [place(*pair) for pair in names.pairs[len(self._places) :]]
         self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
         sources = names.source_of(numbers)
-        events, ports, left_out = self.tellers.chosen(events, self._places[numbers], sources, names.sources)
+
+        def has_ended(port: int, source: str, time_ns: int) -> bool:
+            device = self.topology.devices[self.topology.ports[port][0]]
+            return announced.has_ended(device, source, time_ns, self.topology.names)
+
+        events, ports, left_out = self.tellers.chosen(events, self._places[numbers], sources, names.sources, has_ended)
         self.counters["pauses_told_by_others"] += left_out
         untrue = impossible(events)
         if untrue.any():

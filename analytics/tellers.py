@@ -3,15 +3,14 @@
 In: settled rows with their ports and sources. Out: the rows without pauses that another source's stand for.
 
 The source that first told of a pause of a port and side tells of that side from then on. Another takes over where a
-pause opens by its rows and the first has told of nothing there for GAP_NS, or where its rows are exact and the first's
-were not. Two sources never agree to the ns: to mix their rows would make two pauses of each one, and to join what they
-say would keep a pause open whose end one of them lost.
+pause opens by its rows and the first has ended or has told of nothing there for GAP_NS, or where its rows are exact and
+the first's were not. Two sources never agree to the ns: to mix their rows would make two pauses of each one, and to
+join what they say would keep a pause open whose end one of them lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +33,18 @@ class Tellers:
     def __init__(self) -> None:
         self._told: Ints = _NOBODY[:0]
 
-    def chosen(self, events: Events, ports: Ints, sources: Ints, names: Sequence[str]) -> tuple[Events, Ints, int]:
+    def chosen(
+        self,
+        events: Events,
+        ports: Ints,
+        sources: Ints,
+        names: Sequence[str],
+        has_ended: Callable[[int, str, int], bool],
+    ) -> tuple[Events, Ints, int]:
         """The rows and ports that count, and how many were left out; to be asked slice by slice of event time.
 
         `sources` numbers each row's source, `names` names the sources: of two at one instant, the first by name counts.
+        `has_ended` says of a port and a source whether that source tells of the port's device no more at a time.
         """
         pauses = np.flatnonzero((events["kind"] == kinds.PAUSE_OPEN) | (events["kind"] == kinds.PAUSE_INTERVAL))
         if not len(pauses):
@@ -59,7 +66,8 @@ class Tellers:
             # At one instant openings come first, so that a pause without length is not left without its end.
             keys = (~opens[shared], rank[of[shared]], ~exact[shared], times[shared])
             order = np.flatnonzero(shared)[np.lexsort(keys)]
-            left_out = pauses[order[self._one_by_one(*(column[order] for column in (side, of, times, exact, opens)))]]
+            rows = [column[order].tolist() for column in (side, of, times, exact, opens)]
+            left_out = pauses[order[self._one_by_one(list(zip(*rows, strict=True)), names, has_ended)]]
             side, times, exact = side[~shared], times[~shared], exact[~shared]
         np.maximum.at(self._told[:, LAST_NS], side, times)
         self._told[side[exact], EXACT] = 1
@@ -69,15 +77,26 @@ class Tellers:
         kept[left_out] = False
         return picked(events, kept), ports[kept], len(left_out)
 
-    def _one_by_one(self, side: Ints, of: Ints, times: Ints, exact: Any, opens: Any) -> list[int]:
-        """Which of these rows, in order of time, do not count."""
+    def _one_by_one(
+        self,
+        rows: Sequence[tuple[int, int, int, bool, bool]],
+        names: Sequence[str],
+        has_ended: Callable[[int, str, int], bool],
+    ) -> list[int]:
+        """Which of these rows (side, source, time, whether exact, whether it opens), in order of time, do not count."""
         left_out = []
-        columns = (column.tolist() for column in (side, of, times, exact, opens))
-        for place, (key, source, time_ns, is_exact, opening) in enumerate(zip(*columns, strict=True)):
+        for place, (key, source, time_ns, is_exact, opening) in enumerate(rows):
             teller, last_ns, was_exact = self._told[key].tolist()
             if teller == source:
                 self._told[key] = source, time_ns, was_exact or is_exact
-            elif teller < 0 or (opening and (time_ns - last_ns > GAP_NS or (is_exact and not was_exact))):
+            elif teller < 0 or (
+                opening
+                and (
+                    time_ns - last_ns > GAP_NS
+                    or (is_exact and not was_exact)
+                    or has_ended(key // SIDES, names[teller], time_ns)
+                )
+            ):
                 self._told[key] = source, time_ns, is_exact
             else:
                 left_out.append(place)
