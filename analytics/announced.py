@@ -96,10 +96,9 @@ class Announced:
 
     def has_ended(self, device: str, source: str, time_ns: int, names: Resolver) -> bool:
         """Whether a source of episodes that reported pauses of the device did so no more at a time."""
-        self._spans_of("pfc", device, names)  # names mean what they do now
         spans = [
             span
-            for name in self._meant[1].get(device, ())
+            for name in self._names_of(device, names)
             for stream, spans in self._spans[name].items()
             if stream.topic == "pfc" and episode_stream(stream).source == source
             for span in spans
@@ -127,16 +126,20 @@ class Announced:
             self._table = made_for, (starts, begins, ends)
         return self._table[1]
 
-    def _spans_of(self, topic: str, device: str, names: Resolver) -> list[tuple[int, int]]:
+    def _names_of(self, device: str, names: Resolver) -> list[str]:
+        """The names by which streams call a device."""
         generation, meant = self._meant
         if generation != names.generation:
             meant = {}
             for name in self._spans:
                 meant.setdefault(names.device(name), []).append(name)
             self._meant = names.generation, meant
+        return meant.get(device, [])
+
+    def _spans_of(self, topic: str, device: str, names: Resolver) -> list[tuple[int, int]]:
         return [
             span
-            for name in meant.get(device, ())
+            for name in self._names_of(device, names)
             for stream, spans in self._spans[name].items()
             if stream.topic == topic
             for span in spans

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analytics.layout import MARK_GUESSED, Ints
+from analytics.layout import Ints
 from analytics.tallies import FIRST_KNOWN, LEAST, LONGEST, MOST, OF_LONGEST, SUM, Tallies
 from stream.kinds import INT64_MAX
 
@@ -161,12 +161,12 @@ class Ledgers:
         self._blamed.add(blames)
         if not len(closes):
             return
-        slot, queue, start_ns, pause_ns, marks, pauser = closes.T
+        slot, queue, start_ns, pause_ns, guessed, pauser = closes.T
         end_ns = start_ns + np.minimum(pause_ns, INT64_MAX - np.maximum(start_ns, 0))
         nothing = np.zeros_like(slot)
         self._queues.add(
             np.stack(
-                (slot, queue, nothing, np.ones_like(slot), pause_ns, start_ns, end_ns, marks & MARK_GUESSED, pauser,
+                (slot, queue, nothing, np.ones_like(slot), pause_ns, start_ns, end_ns, guessed, pauser,
                  start_ns, pause_ns, nothing),
                 axis=1,
             )

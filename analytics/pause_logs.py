@@ -277,7 +277,7 @@ class PauseLogs:
         firsts = order[first[new]]
         self._grid[devices[new], 0] = np.minimum(span_ns[firsts], MOST_WINDOW_NS)
         self._grid[devices[new], 1] = windows[firsts, W_START]
-        # So does one of another length than those before it: where it begins nobody knows by them.
+        # So does one that is longer than its device's first: several that are known lie in it.
         windows[:, W_DONE] |= span_ns > self._grid[device, 0] + TOLERANCE_NS
         self._windows = np.concatenate((self._windows, _in_pieces(windows)))
 

@@ -19,7 +19,6 @@ from analytics.layout import (
     CLOSE,
     FOREVER,
     MARK_GUESSED,
-    MARK_ONE_END,
     MEMORY_NS,
     MISSED,
     NEVER,
@@ -124,17 +123,9 @@ def reconcile(
                     if end_ns >= until_ns:
                         break
                     counts[N_COUNTED_ENDS] += 1
+                    likely_ns = end_ns - opened_ns
                     _close(
-                        queue,
-                        end_ns,
-                        end_ns - opened_ns,
-                        MARK_GUESSED,
-                        windows,
-                        windows_from,
-                        windows_to,
-                        state,
-                        rows,
-                        counts,
+                        queue, end_ns, likely_ns, MARK_GUESSED, windows, windows_from, windows_to, state, rows, counts
                     )
                     continue
                 if edge < last and kind == XOFF and time_ns > opened_ns + TOLERANCE_NS:
@@ -151,10 +142,8 @@ def reconcile(
                     break
                 if kind == XON:
                     clean = state[queue, M_GUESSED] == 0 and abs(start_ns - opened_ns) <= TOLERANCE_NS
-                    marks = MARK_ONE_END if state[queue, M_BOTH] and not both else 0
-                    if state[queue, M_GUESSED] != 0:
-                        marks |= MARK_GUESSED
-                    counts[N_ONE_END] += marks & MARK_ONE_END != 0
+                    marks = MARK_GUESSED if state[queue, M_GUESSED] != 0 else 0
+                    counts[N_ONE_END] += state[queue, M_BOTH] != 0 and both == 0
                     end_ns = max(time_ns, opened_ns)
                     if clean:
                         state[queue, M_RING + state[queue, M_CLEAN] % REMEMBERED] = end_ns - opened_ns
