@@ -3,8 +3,9 @@
 An XOFF that device X sent on ingress q at t is caused by the egress queues P of X that hold q's bytes: weight =
 feasible(q, P) * peak(P, t)^2. Where P is stopped itself, or was within the last W, the blame is that of P's own last
 interval; else P is a root. If X is a host, the host is the root. (Causality per hop as in Hawkeye, SIGCOMM 2025; the
-square because only the peak is known and a burst of height Q lasts Q/C.) Each egress queue keeps only its last interval
-and that interval's blame, so one XOFF costs one pass over the fan-out of X.
+square because only the peak is known and a burst of height Q lasts Q/C.) Of a device that tells of no queue those that
+are stopped, or just were, count alike; a queue that counters say was stopped unseen passes its blame on in part. Each
+egress queue keeps only its last interval and that interval's blame, so one XOFF costs one pass over the fan-out of X.
 """
 
 from __future__ import annotations
@@ -120,40 +121,27 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                 own = reach_start[device] + port_local[peer] * words
                 total = 0.0
                 holding = 0
-                for word in range(words):
-                    place = (first_word + word) * 8 + priority
-                    left = filled[place] & reach[own + word]
-                    while left:
-                        bit = left & -left
-                        left ^= bit
-                        egress = fan_ports[fan_start[device] + word * WORD_BITS + number_of(bit)] * 8 + priority
-                        height = float(peak(queues, egress, time_ns))
-                        if height == 0.0:
-                            # Nothing but a row or a stop can fill it, and both put it in again.
-                            filled[place] ^= bit
-                            continue
-                        if queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
-                            depth += 1
-                            stack[depth] = egress
-                            queues[egress, Q_ROOTS] = -2
-                            pushed = True
-                            break
-                        holders[holding], weights[holding] = egress, height * height
-                        holding += 1
-                        total += height * height
-                    if pushed:
+                for look in range(2):
+                    # Where nobody tells of the device's queues, those that are or were just stopped surely hold some.
+                    if look == 1 and (pushed or holding or devices[device, D_REPORTS] & REPORTS_DEPTH):
                         break
-                if pushed:
-                    continue
-                if holding == 0 and not devices[device, D_REPORTS] & REPORTS_DEPTH:
-                    # Nobody tells of its queues: of those that may hold the bytes, the stopped ones surely hold some.
                     for word in range(words):
+                        place = (first_word + word) * 8 + priority
                         left = reach[own + word]
+                        if look == 0:
+                            left &= filled[place]
                         while left:
                             bit = left & -left
                             left ^= bit
                             egress = fan_ports[fan_start[device] + word * WORD_BITS + number_of(bit)] * 8 + priority
-                            if queues[egress, Q_ORDER] == 0 and queues[egress, Q_B] < time_ns - MEMORY_NS:
+                            height = 1.0
+                            if look == 0:
+                                height = float(peak(queues, egress, time_ns))
+                                if height == 0.0:
+                                    # Nothing but a row or a stop can fill it, and both put it in again.
+                                    filled[place] ^= bit
+                                    continue
+                            elif queues[egress, Q_ORDER] == 0 and queues[egress, Q_B] < time_ns - MEMORY_NS:
                                 continue
                             if queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
                                 depth += 1
@@ -161,13 +149,13 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                                 queues[egress, Q_ROOTS] = -2
                                 pushed = True
                                 break
-                            holders[holding], weights[holding] = egress, 1.0
+                            holders[holding], weights[holding] = egress, height * height
                             holding += 1
-                            total += 1.0
+                            total += height * height
                         if pushed:
                             break
-                    if pushed:
-                        continue
+                if pushed:
+                    continue
                 if holding == 0:
                     scratch_root[0], scratch_share[0], found = device * 4 + ROOT_UNKNOWN, 1.0, 1
                 else:
