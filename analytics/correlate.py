@@ -330,7 +330,9 @@ class Correlate:
             fabric.slow_ranks.explain(final, fabric.engine.topology)
             out += [final, *_ended_by(fabric, closed, final)]
         fabric.slow_ranks.finish(fabric.newest_ns, fabric.engine.topology, fabric.engine.noted)
-        out += fabric.slow_ranks.due(fabric.engine.fabric, MARK_END, 0, FOREVER)
+        out += fabric.slow_ranks.due(
+            fabric.engine.fabric, MARK_END, 0, FOREVER, fabric.engine.topology, fabric.engine.noted
+        )
         out += _withdrawn(fabric, MARK_END)
         fresh = Fabric(
             fabric.engine.next_life(),
@@ -387,7 +389,9 @@ class Correlate:
             if engine is fabric.engine:
                 # What is still open when all sources have gone ends with the newest row.
                 until_now_ns = min(settled_ns, fabric.newest_ns)
-                not_the_fabric += fabric.slow_ranks.due(engine.fabric, until_now_ns, keep_ns, engine.oldest_ns())
+                not_the_fabric += fabric.slow_ranks.due(
+                    engine.fabric, until_now_ns, keep_ns, engine.oldest_ns(), engine.topology, engine.noted
+                )
         return not_the_fabric
 
     def _provisional_revisions(self, fabric: Fabric) -> list[Item]:

@@ -225,7 +225,7 @@ class Engine:
         twin.sent = self.sent.copy()
         twin.logs = self.logs.copy()
         twin.noted, twin.tellers, twin._counted = self.noted.copy(), self.tellers.copy(), set(self._counted)
-        for name in ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "filled"):
+        for name in ("_rows", "queues", "roots", "shares", "missed", "devices", "ports", "slots", "filled"):
             setattr(twin, name, getattr(self, name).copy())
         twin.free_slots, twin._released = list(self.free_slots), []
         return twin

@@ -47,8 +47,8 @@ class NotTheFabric:
         self.stragglers = Stragglers()
         self._waiting: list[_Waiting] = []
         self._harmed: dict[str, list[tuple[int, int]]] = {}
-        self._forgotten_ns = 0
         """By host, when cascades of severity `warning` or worse held it up or began there."""
+        self._forgotten_ns = 0
 
     def take(self, events: Events, ports: Ints, topology: Topology, noted: Noted) -> None:
         """Takes settled rows in, after `noted` has."""
@@ -88,23 +88,29 @@ class NotTheFabric:
             if device >= 0 and topology.is_host[device]:
                 self._harmed.setdefault(name, []).append((final.start_ns, final.end_ns))
 
-    def due(self, fabric: str, until_ns: int, keep_ns: int, oldest_ns: int) -> list[Cascade]:
+    def due(
+        self, fabric: str, until_ns: int, keep_ns: int, oldest_ns: int, topology: Topology, noted: Noted
+    ) -> list[Cascade]:
         """The verdicts on spells that no open cascade can explain any more.
 
         `until_ns` is how far rows have been acted on; cascades close `keep_ns` after their end; the oldest open one
         began at `oldest_ns` (FOREVER: there is none).
         """
+        for told_ns, spell in self.stragglers.silent(until_ns):
+            self._wait(spell, told_ns, topology, noted)
         first_ns = oldest_ns if oldest_ns < FOREVER else until_ns
-        ripe = [
-            waiting
-            for waiting in self._waiting
-            if waiting.spell.end_ns + keep_ns < until_ns
-            and (waiting.spell.end_ns < first_ns or waiting.spell.end_ns + keep_ns + NOTED_NS < until_ns)
-        ]
-        self._waiting = [waiting for waiting in self._waiting if waiting not in ripe]
+        ripe: list[_Waiting] = []
+        waits: list[_Waiting] = []
+        for waiting in self._waiting:
+            end_ns = waiting.spell.end_ns
+            over = end_ns + keep_ns < until_ns and (end_ns < first_ns or end_ns + keep_ns + NOTED_NS < until_ns)
+            (ripe if over else waits).append(waiting)
+        self._waiting = waits
         told = [_cascade(fabric, *waiting) for waiting in ripe if not self._is_explained(waiting.spell)]
-        asked_ns = min((waiting.spell.end_ns for waiting in self._waiting), default=until_ns)
-        self._forget(min(asked_ns, until_ns - keep_ns) - NOTED_NS)
+        if self._harmed:
+            # Spells of steps that are not told of so far will ask as well, however long a step lasts.
+            asked_ns = min((waiting.spell.end_ns for waiting in self._waiting), default=until_ns)
+            self._forget(min(asked_ns, until_ns - keep_ns, self.stragglers.asks_since_ns()) - NOTED_NS)
         return sorted(told, key=lambda cascade: (cascade.end_ns, cascade.start_ns, cascade.id))
 
     def _is_explained(self, spell: Spell) -> bool:

@@ -3,7 +3,8 @@
 In: rows STEP_TIME and COMPUTE_TIME in the order of events. Out: `Spell`s: a rank, and steps in a row in which it was
 slow. Only the time to the end of a rank's own compute tells the one that is late from those that wait for it.
 
-A step is judged when a row of a later one comes, so a rank that reports a whole compute time late counts as absent.
+A step is judged when a row of a later one comes, so a rank that reports a whole compute time late counts as absent. A
+job that goes on from an earlier step, as from a checkpoint, or has been silent for SILENT_NS begins anew.
 Bounded: MAX_JOBS jobs (a further one takes the place of that which has been silent for longest) of MAX_RANKS ranks,
 PAST steps and SPELL steps of each.
 """
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, NamedTuple
 
+from analytics.layout import FOREVER
 from stream.kinds import STEP_TIME
 
 MAX_JOBS = 256
@@ -25,13 +27,15 @@ FAR_PPM = 5_189_100
 """3.5 times 1.4826, by which the distance from the median must exceed the MAD: a robust z of 3.5, the bound that
 Iglewicz and Hoaglin (1993, "How to detect and handle outliers") recommend; 1.4826 makes the MAD of a normal
 distribution its standard deviation."""
-MIN_COST = 20
+STEPS_OF_COST = 20
 """What is late by less than a twentieth of the step would be no `warning` as a cascade either."""
 STEPS_IN_A_ROW = 3
 """One slow step happens to every rank once (garbage collection, a checkpoint); of 10,000 ranks with normal times one is
 beyond 3.5 in three steps in a row by chance in 10^7 steps."""
 SPELL = 100
 """A rank that stays slow is told of again after so many steps: minutes, at steps of a second."""
+SILENT_NS = 1_800_000_000_000
+"""Half an hour: by then the job's own collectives have timed out (in PyTorch after 10 or 30 minutes)."""
 PAST = 32
 PAST_LEAST = 8
 """A median of fewer steps moves too much to say what is usual of a rank."""
@@ -108,6 +112,13 @@ class Stragglers:
         found: list[tuple[int, Spell]] = []
         for row in sorted(rows):
             job = self._jobs.get(row.job)
+            if job is not None and row.time_ns - job.last_ns > SILENT_NS:
+                found += self._silenced(row.job)
+                job = None
+            elif job is not None and row.step < job.step and row.time_ns - max(row.value_ns, 0) >= job.end_ns > 0:
+                found += [(row.time_ns, spell) for spell in self._end(row.job)]
+                self.counters["jobs_begun_anew"] += 1
+                job = None
             if job is None:
                 if len(self._jobs) >= MAX_JOBS:
                     found += [(row.time_ns, spell) for spell in self._end(self._longest_silent())]
@@ -117,7 +128,7 @@ class Stragglers:
                 self.counters["steps_told_late"] += 1
                 continue
             if row.step > job.step:
-                found += [(row.time_ns, spell) for spell in _judged(row.job, job)]
+                found += [(row.time_ns, spell) for spell in self._judged(row.job, job)]
                 job.step, job.computes, job.begin_ns, job.end_ns, job.step_ns = row.step, {}, 0, 0, 0
             job.last_ns = row.time_ns
             self._note(job, row)
@@ -127,10 +138,25 @@ class Stragglers:
         """Judges the last step of every job, and tells of all that is slow still: nothing follows."""
         return [spell for number in sorted(self._jobs) for spell in self._end(number)]
 
+    def silent(self, until_ns: int) -> list[tuple[int, Spell]]:
+        """Ends the jobs that have been silent for SILENT_NS at a time; spells, each with the time that told of it."""
+        gone = sorted(number for number, job in self._jobs.items() if until_ns - job.last_ns > SILENT_NS)
+        return [told for number in gone for told in self._silenced(number)]
+
+    def asks_since_ns(self) -> int:
+        """The beginning of the oldest step of which may still be told; FOREVER if there is none."""
+        steps = [job.begin_ns if job.end_ns else job.last_ns for job in self._jobs.values()]
+        slow = [rank.slow[0][1] for job in self._jobs.values() for rank in job.ranks.values() if rank.slow]
+        return min([*steps, *slow], default=FOREVER)
+
+    def _silenced(self, number: int) -> list[tuple[int, Spell]]:
+        told_ns = self._jobs[number].last_ns + SILENT_NS
+        return [(told_ns, spell) for spell in self._end(number)]
+
     def _end(self, number: int) -> list[Spell]:
         """Forgets a job; what is slow of it up to now."""
         job = self._jobs.pop(number)
-        found = _judged(number, job)
+        found = self._judged(number, job)
         for name, rank in sorted(job.ranks.items()):
             if rank.told:
                 found += _told(number, name, rank)
@@ -142,7 +168,10 @@ class Stragglers:
 
     def _note(self, job: _Job, row: StepRow) -> None:
         name = (row.device, row.rank)
-        if row.value_ns <= 0 or (name not in job.computes and len(job.computes) >= MAX_RANKS):
+        if row.value_ns <= 0:
+            return
+        if name not in job.computes and len(job.computes) >= MAX_RANKS:
+            self.counters["ranks_not_followed"] += 1
             return
         begin_ns = row.time_ns - row.value_ns
         job.begin_ns = min(job.begin_ns, begin_ns) if job.end_ns else begin_ns
@@ -151,6 +180,50 @@ class Stragglers:
             job.step_ns = max(job.step_ns, row.value_ns)
         else:
             job.computes[name] = max(job.computes.get(name, 0), row.value_ns)
+
+    def _judged(self, number: int, job: _Job) -> list[Spell]:
+        """The spells that the job's step, which is complete, brings to light."""
+        if len(job.computes) < MIN_RANKS:
+            return []
+        computes = list(job.computes.values())
+        twice_median = _twice_median(computes)
+        length_ns = job.step_ns or max(computes)
+        found: list[Spell] = []
+        for name, compute_ns in sorted(job.computes.items()):
+            rank = job.ranks.get(name)
+            if rank is None:
+                if len(job.ranks) >= MAX_RANKS:
+                    self.counters["ranks_not_followed"] += 1
+                    continue
+                rank = job.ranks[name] = _Rank()
+            past = rank.past if len(rank.past) >= PAST_LEAST else []
+            usual_ns = _twice_median(past) // 2 if past else 0
+            slow = STEPS_OF_COST * (2 * compute_ns - twice_median) >= 2 * length_ns and is_far(compute_ns, computes)
+            if slow and past:
+                slow = STEPS_OF_COST * (compute_ns - usual_ns) >= length_ns and is_far(compute_ns, past)
+            if not slow:
+                if rank.told and rank.slow:
+                    found += _told(number, name, rank)
+                rank.slow, rank.told = [], False
+                rank.past = [*rank.past, compute_ns][-PAST:]
+                continue
+            late_ns = compute_ns - twice_median // 2
+            rank.slow.append(
+                (
+                    job.step,
+                    job.begin_ns,
+                    job.end_ns,
+                    compute_ns,
+                    len(computes),
+                    twice_median // 2,
+                    usual_ns,
+                    late_ns,
+                    length_ns,
+                )
+            )
+            if len(rank.slow) >= (SPELL if rank.told else STEPS_IN_A_ROW):
+                found += _told(number, name, rank)
+        return found
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
@@ -179,50 +252,6 @@ def is_far(value: int, others: Sequence[int]) -> bool:
     above = 2 * value - twice_median
     four_mads = _twice_median([abs(2 * other - twice_median) for other in others])
     return above > 0 and 2 * above * 1_000_000 >= FAR_PPM * four_mads
-
-
-def _judged(number: int, job: _Job) -> list[Spell]:
-    """The spells that the job's step, which is complete, brings to light."""
-    if len(job.computes) < MIN_RANKS:
-        return []
-    computes = list(job.computes.values())
-    twice_median = _twice_median(computes)
-    length_ns = job.step_ns or max(computes)
-    found: list[Spell] = []
-    for name, compute_ns in sorted(job.computes.items()):
-        rank = job.ranks.get(name)
-        if rank is None:
-            if len(job.ranks) >= MAX_RANKS:
-                continue
-            rank = job.ranks[name] = _Rank()
-        past = rank.past if len(rank.past) >= PAST_LEAST else []
-        usual_ns = _twice_median(past) // 2 if past else 0
-        slow = MIN_COST * (2 * compute_ns - twice_median) >= 2 * length_ns and is_far(compute_ns, computes)
-        if slow and past:
-            slow = MIN_COST * (compute_ns - usual_ns) >= length_ns and is_far(compute_ns, past)
-        if not slow:
-            if rank.told and rank.slow:
-                found += _told(number, name, rank)
-            rank.slow, rank.told = [], False
-            rank.past = [*rank.past, compute_ns][-PAST:]
-            continue
-        late_ns = compute_ns - twice_median // 2
-        rank.slow.append(
-            (
-                job.step,
-                job.begin_ns,
-                job.end_ns,
-                compute_ns,
-                len(computes),
-                twice_median // 2,
-                usual_ns,
-                late_ns,
-                length_ns,
-            )
-        )
-        if len(rank.slow) >= (SPELL if rank.told else STEPS_IN_A_ROW):
-            found += _told(number, name, rank)
-    return found
 
 
 def _told(number: int, name: Rank, rank: _Rank) -> list[Spell]:

@@ -8,6 +8,11 @@ import pytest
 
 from analytics.correlate import Correlate
 from analytics.detect import Detect
+from analytics.layout import FOREVER
+from analytics.not_the_fabric import NotTheFabric
+from analytics.noted import Noted
+from analytics.stragglers import StepRow
+from analytics.topology import Topology
 from stream.batch import Batch
 from stream.cascade import FINAL, Cascade
 from stream.file_runner import run_steps
@@ -162,3 +167,26 @@ def test_verdicts_do_not_depend_on_order_batches_or_restarts(seed: int) -> None:
     finals = [item for item in made if isinstance(item, Cascade) and item.revision == FINAL]
     assert {told.id: told for told in finals} == expected
     assert len(finals) == len(expected)
+
+
+@pytest.mark.parametrize("ticks", [1, 40])
+def test_a_cascade_explains_a_spell_of_long_steps_however_often_is_asked(ticks: int) -> None:
+    step_ns, knows = 70_000 * MS, NotTheFabric()
+    rows = [
+        StepRow((step + 1) * step_ns - late, 7, COMPUTE_TIME, host, f"rank{rank}", step, step_ns - late)
+        for step in range(14)
+        for rank, host in enumerate(HOSTS)
+        for late in [0 if step >= 10 and rank == 0 else step_ns // 2]
+    ]
+    spell_end_ns = 13 * step_ns
+    knows._harmed[HOSTS[0]] = [(spell_end_ns - MS, spell_end_ns)]
+    told = knows.stragglers.take([row for row in rows if row.step < 13])
+    assert told == []
+    for tick in range(ticks):
+        until_ns = spell_end_ns + (tick + 1) * (step_ns - MS) // ticks
+        assert knows.due("lab", until_ns, 10 * MS, FOREVER, Topology(), Noted()) == []
+    for told_ns, spell in knows.stragglers.take([row for row in rows if row.step == 13]):
+        knows._wait(spell, told_ns, Topology(), Noted())
+    assert len(knows._waiting) == 1
+    assert knows.due("lab", 20 * step_ns, 10 * MS, FOREVER, Topology(), Noted()) == []
+    assert knows._waiting == []

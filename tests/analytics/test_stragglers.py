@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics import stragglers
+from analytics.layout import FOREVER
 from analytics.stragglers import Spell, StepRow, Stragglers, is_far
 from stream.kinds import COMPUTE_TIME, STEP_TIME
 from tests.reference.stragglers import Name, spells, z_of
@@ -147,14 +148,47 @@ def test_a_further_job_takes_the_place_of_that_which_was_silent_for_longest(monk
 def test_ranks_beyond_the_bound_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = dict.fromkeys(range(20, 23), 130 * MS)
     monkeypatch.setattr(stragglers, "MAX_RANKS", 3)
-    assert told(rows_of(*steps(40, slow))) == []
+    found = Stragglers()
+    assert found.take(rows_of(*steps(40, slow))) == []
+    assert found.counters["ranks_not_followed"] == 40 * 5 * 2
 
 
 def test_rows_of_a_step_that_is_over_are_counted() -> None:
     found = Stragglers()
     rows = rows_of(*steps(3, {}))
-    found.take([*rows, rows[0]._replace(time_ns=10_000 * MS)])
-    assert found.counters["steps_told_late"] == 1
+    found.take([*rows, rows[0]._replace(time_ns=max(row.time_ns for row in rows))])
+    assert found.counters == {"steps_told_late": 1}
+
+
+def later(rows: list[StepRow], by_ns: int) -> list[StepRow]:
+    return [row._replace(time_ns=row.time_ns + by_ns) for row in rows]
+
+
+@pytest.mark.parametrize("first_step", [1_000, 1 << 60])
+def test_a_job_that_goes_on_from_an_earlier_step_begins_anew(first_step: int) -> None:
+    before = [row._replace(step=row.step + first_step) for row in rows_of(*steps(5, {}))]
+    again = later(rows_of(*steps(40, dict.fromkeys(range(20, 23), 130 * MS))), 10_000 * MS)
+    found = Stragglers()
+    spells_told = [spell for _, spell in found.take(before)] + [spell for _, spell in found.take(again)]
+    assert [(spell.first_step, spell.steps) for spell in spells_told] == [(20, 3)]
+    assert found.counters == {"jobs_begun_anew": 1}
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_job_that_has_been_silent_for_long_is_over_whether_somebody_asks_or_not(asked: bool) -> None:
+    rows = rows_of(*steps(25, dict.fromkeys(range(20, 25), 130 * MS)))
+    found = Stragglers()
+    told_of = found.take(rows)
+    assert found.asks_since_ns() < rows[-1].time_ns
+    silent_ns = max(row.time_ns for row in rows) + stragglers.SILENT_NS
+    if asked:
+        assert found.silent(silent_ns) == []
+        told_of += found.silent(silent_ns + 1)
+        assert found.asks_since_ns() == FOREVER
+    told_of += found.take(later(rows_of(*steps(30, {})), silent_ns))
+    assert [(spell.first_step, spell.steps) for _, spell in told_of] == [(20, 3)]
+    assert found.finish() == []
+    assert found.counters == {}
 
 
 @pytest.mark.parametrize("seed", range(5))
