@@ -7,6 +7,7 @@ port for each CPU; which part of the host it was, they say in `flow`.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -72,6 +73,7 @@ class AskedNames:
         """The sources by number."""
         self.parts: list[str] = []
         """Names of parts of hosts: row.flow is the place of its own, counted from 1."""
+        self.counters: Counter[str] = Counter()
         self._source_number: dict[str, int] = {}
         self._source_of: list[int] = []
         self._source_numbers: Ints = np.zeros(0, np.int64)
@@ -124,13 +126,19 @@ class AskedNames:
         return events, numbers
 
     def part(self, name: str) -> int:
-        """The number of a part's name, a new one if it is new; 0 for the whole host, and if there are too many."""
+        """The number of a part's name, a new one if it is new; 0 for the whole host, and if there are too many.
+
+        Those that come first are kept, so that of more than MAX_PARTS which ones have names depends on how rows came.
+        """
         if name == NO_PORT:
             return 0
-        if name not in self._part_numbers and len(self.parts) < MAX_PARTS:
+        if name not in self._part_numbers:
+            if len(self.parts) >= MAX_PARTS:
+                self.counters["host_parts_not_named"] += 1
+                return 0
             self.parts.append(name)
             self._part_numbers[name] = len(self.parts)
-        return self._part_numbers.get(name, 0)
+        return self._part_numbers[name]
 
     def state(self) -> list[list[Any]]:
         """Plain lists for a snapshot: source, device and port by number, and the parts."""

@@ -72,7 +72,7 @@ class Fabric:
     changed: bool = False
 
     def __post_init__(self) -> None:
-        self.slow_ranks.stragglers.counters = self.engine.counters
+        self.slow_ranks.stragglers.counters = self.asked.counters = self.engine.counters
 
     def waited_ns(self) -> int | None:
         """What every stream that counts has promised; None where there is no such stream."""

@@ -75,7 +75,7 @@ LONGEST_WINDOW_NS = 2 * BUCKET_NS
 LAG_NS = 2 * BUCKET_NS + MAX_OFFSET_NS + 3 * LOOK_NS
 """Rows up to so much later are there when pauses are told of: two buckets by any clock, and what was lost before."""
 
-_COUNTERS = {
+COUNTED = {
     N_LOST_XONS: "pauses_ended_by_next_xoff",
     N_LOST_XOFFS: "pauses_begun_before_xon",
     N_COUNTED_ENDS: "pauses_ended_by_counters",
@@ -83,6 +83,7 @@ _COUNTERS = {
     N_ONE_END: "pauses_logged_at_one_end",
     N_REPEATED: "edges_of_no_pause",
 }
+"""The counter of each place in the counts of `reconcile`."""
 
 
 class PauseLogs:
@@ -335,7 +336,7 @@ class PauseLogs:
             np.zeros(REMEMBERED, np.int64),
             counts,
         )
-        for place, name in _COUNTERS.items():
+        for place, name in COUNTED.items():
             counters[name] += int(counts[place])
         self._rows = _set_right(np.concatenate((self._rows, rows[: counts[N_ROWS]])), len(self._rows))
         used = np.zeros(len(self._edges), np.bool_)

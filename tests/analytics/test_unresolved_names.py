@@ -6,18 +6,22 @@ from collections import Counter
 from collections.abc import Callable
 
 import msgspec
+import numpy as np
 import pytest
 
+from analytics import layout
+from analytics.announced import Announced
 from analytics.correlate import Correlate
 from analytics.detect import Detect
+from analytics.engine import Engine
 from stream import kinds
 from stream.cascade import Cascade
-from stream.facts import Device, FactStream, Link, Peer, Port
+from stream.facts import Device, FactStream, Flow, Link, Peer, Port
 from stream.file_runner import run_steps
 from stream.messages import Item
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
 from tests.analytics.random_runs import leaf_spine
-from tests.analytics.story import BEGIN_NS, Story
+from tests.analytics.story import BEGIN_NS, Story, event
 
 US = 1_000
 D0 = ("leaf1", "d0", 3)
@@ -167,3 +171,21 @@ def test_a_name_that_is_explained_in_the_middle_of_a_pause_ends_that_pause(sourc
     else:
         assert queues == {("d0", 200 * US), ("d0", 400 * US)}
     assert counted["names_unknown"] == 1
+
+
+def test_a_run_ahead_over_a_new_name_leaves_the_rows_that_wait() -> None:
+    engine = Engine("lab", Counter())
+    for fact in stopped_host().facts():
+        if not isinstance(fact, Flow):
+            engine.add_fact(fact)
+    depth = event(kinds.QUEUE_DEPTH, BEGIN_NS, side=kinds.SIDE_TX, value=1, span_ns=1)
+    port = engine.topology.port("leaf1", "Eth1/7")
+    engine.add_rows(depth, np.array([port]), Announced(), 1)
+    before = engine.state()["_rows"].copy()
+    ahead = engine.copy()
+    stream = FactStream("gnmi", "e1", 0, BEGIN_NS)
+    ahead.add_fact(Device("lab", "leaf1", "", BEGIN_NS, stream, (Port("new name", aliases=("Eth1/7",)),)))
+    ahead.advance(BEGIN_NS, layout.GAP_NS, lambda _: None)
+    assert ahead.topology.moved_ports
+    assert (engine.state()["_rows"] == before).all()
+    engine.advance(BEGIN_NS + 1_000 * US, layout.GAP_NS, lambda _: None)

@@ -14,8 +14,10 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
+import analytics
 from analytics.correlate import Correlate
 from analytics.detect import Detect
+from analytics.pause_logs import COUNTED as COUNTED_OF_PAUSES
 from pausetrace.importer import import_trace
 from simulation.trace import read_trace
 from stream.batch import MARK_END, Batch, StreamKey
@@ -233,6 +235,18 @@ def test_every_counter_of_the_steps_has_a_meaning(any_kafka: KafkaSettings) -> N
     assert detect.counters["items"] > 0
     assert detect.fabrics["lab"].newest_mark_ns > 0
     assert detect.fabrics["lab"].streams_up == correlate.fabrics["lab"].streams_up == 0
+
+
+def test_whatever_the_steps_count_has_words() -> None:
+    counted = {
+        f"step_{name}"
+        for file in Path(analytics.__path__[0]).glob("*.py")
+        for line in file.read_text().splitlines()
+        if "counters[" in line
+        for name in re.findall(r'"([a-z_]+)"', line)
+    }
+    assert len(counted) > 30
+    assert counted | {f"step_{name}" for name in COUNTED_OF_PAUSES.values()} <= COUNTERS.keys()
 
 
 @pytest.mark.kafka
