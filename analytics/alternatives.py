@@ -28,7 +28,7 @@ def alternatives(root: RootFacts, root_class: str) -> tuple[Alternative, ...]:
 def _against(root: RootFacts, root_class: str, rule: Callable[[RootFacts], classes.Evidence | None]) -> str:
     if rule(root) is not None:
         return f"its rule fires too: {root_class} is tried first"
-    return WHY_NOT[rule.__name__](root) if rule.__name__ in WHY_NOT else ""
+    return WHY_NOT[rule.__name__](root) if rule.__name__ in WHY_NOT else ""  # a ring: whoever is in one is told so
 
 
 def no_deadlock(root: RootFacts) -> str:
@@ -168,11 +168,6 @@ def no_misconfiguration(root: RootFacts) -> str:
     return "the depths of its queues may still come" if root.reports_depth else "it reports no depth of its queues"
 
 
-def no_cycle(root: RootFacts) -> str:
-    """Against cyclic_dependency: nothing, since a root in a ring is always in one; others are not asked."""
-    return ""
-
-
 WHY_NOT: dict[str, Callable[[RootFacts], str]] = {
     "pfc_deadlock": no_deadlock,
     "nic_pfc_storm": no_storm,
@@ -187,7 +182,6 @@ WHY_NOT: dict[str, Callable[[RootFacts], str]] = {
     "incast_behind": no_incast_behind,
     "fabric_overload": no_overload,
     "misconfiguration": no_misconfiguration,
-    "cyclic_dependency": no_cycle,
 }
 """By the name of the rule's function; only asked where the rule did not fire."""
 

@@ -155,7 +155,7 @@ class Unexplained:
         """Takes rows in, each with its port's index."""
         found = np.unique(np.stack((ports, times_ns // BUCKET_NS)), axis=1)
         for port, buckets in groupby(found.T.tolist(), key=itemgetter(0)):
-            self._spans[port] = _merged([*self._spans.get(port, ()), *((bucket, bucket) for _, bucket in buckets)])
+            self._spans[port] = merged([*self._spans.get(port, ()), *((bucket, bucket) for _, bucket in buckets)])
 
     def between(self, from_ns: int, to_ns: int) -> list[int]:
         """The ports that had rows around these times, in order of index."""
@@ -185,12 +185,12 @@ class Unexplained:
         self._spans = {port: [(begin, end) for begin, end in spans] for port, spans in state}
 
 
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Spans in order, those joined that touch: the same whatever the parts they came in."""
-    merged: list[tuple[int, int]] = []
+    whole: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
-        if merged and begin <= merged[-1][1] + 1:
-            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        if whole and begin <= whole[-1][1] + 1:
+            whole[-1] = whole[-1][0], max(whole[-1][1], end)
         else:
-            merged.append((begin, end))
-    return merged
+            whole.append((begin, end))
+    return whole

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analytics.asked_names import merged
 from stream import kinds
 from stream.record import Events
 
@@ -33,14 +34,20 @@ class Blind:
     def __init__(self) -> None:
         self._watchdogs: dict[int, list[tuple[int, int, int]]] = {}
         """(time_ns, priority, storm) in order."""
-        self._gaps: dict[int, set[tuple[int, int]]] = {}
+        self._gaps: dict[int, list[tuple[int, int]]] = {}
+        """Windows in order, those joined that touch: a counter that is bad for hours is so once."""
+        self._forgotten_ns = 0
 
     def take(self, events: Events, ports: Ints) -> None:
         """Reads settled rows."""
         gap = ((events["quality"] & kinds.GAP) != 0) & _COUNTED[events["kind"]]
-        for row, port in zip(events[gap], ports[gap].tolist(), strict=True):
-            end_ns = int(row["time_ns"])
-            self._gaps.setdefault(port, set()).add((end_ns - int(row["span_ns"]), end_ns))
+        end_ns, port = events["time_ns"][gap], ports[gap]
+        for begin, end, of in zip(
+            (end_ns - events["span_ns"][gap]).tolist(), end_ns.tolist(), port.tolist(), strict=True
+        ):
+            self._gaps.setdefault(of, []).append((begin, end))
+        for of in np.unique(port).tolist():
+            self._gaps[of] = merged(self._gaps[of])
         told = events["kind"] == PFC_WATCHDOG
         for row, port in zip(events[told], ports[told].tolist(), strict=True):
             reading = int(row["time_ns"]), int(row["priority"]), int(row["value"])
@@ -71,7 +78,10 @@ class Blind:
 
     def forget(self, before_ns: int) -> None:
         """Drops what no cascade can ask for any more: of a watchdog, all but the last that it said by then."""
-        gaps = {port: {gap for gap in gaps if gap[1] >= before_ns} for port, gaps in self._gaps.items()}
+        if before_ns == self._forgotten_ns:
+            return
+        self._forgotten_ns = before_ns
+        gaps = {port: [gap for gap in gaps if gap[1] >= before_ns] for port, gaps in self._gaps.items()}
         self._gaps = {port: windows for port, windows in gaps.items() if windows}
         self._watchdogs = {port: _needed(readings, before_ns) for port, readings in self._watchdogs.items()}
 
@@ -80,23 +90,23 @@ class Blind:
         watchdogs: dict[int, list[tuple[int, int, int]]] = {}
         for port, readings in self._watchdogs.items():
             watchdogs.setdefault(moved_ports.get(port, port), []).extend(readings)
-        gaps: dict[int, set[tuple[int, int]]] = {}
+        gaps: dict[int, list[tuple[int, int]]] = {}
         for port, windows in self._gaps.items():
-            gaps.setdefault(moved_ports.get(port, port), set()).update(windows)
+            gaps.setdefault(moved_ports.get(port, port), []).extend(windows)
         self._watchdogs = {port: sorted(set(readings)) for port, readings in watchdogs.items()}
-        self._gaps = gaps
+        self._gaps = {port: merged(windows) for port, windows in gaps.items()}
 
     def copy(self) -> Blind:
         """A copy that further rows change alone."""
         twin = Blind()
         twin._watchdogs = {port: list(readings) for port, readings in self._watchdogs.items()}
-        twin._gaps = {port: set(gaps) for port, gaps in self._gaps.items()}
+        twin._gaps = {port: list(gaps) for port, gaps in self._gaps.items()}
         return twin
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         watchdogs = [[port, [list(reading) for reading in readings]] for port, readings in self._watchdogs.items()]
-        return [watchdogs, [[port, [list(gap) for gap in sorted(gaps)]] for port, gaps in self._gaps.items()]]
+        return [watchdogs, [[port, [list(gap) for gap in gaps]] for port, gaps in self._gaps.items()]]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Blind:
@@ -106,7 +116,7 @@ class Blind:
         blind._watchdogs = {
             port: [(time_ns, priority, storm) for time_ns, priority, storm in readings] for port, readings in watchdogs
         }
-        blind._gaps = {port: {(begin, end) for begin, end in windows} for port, windows in gaps}
+        blind._gaps = {port: [(begin, end) for begin, end in windows] for port, windows in gaps}
         return blind
 
 

@@ -66,13 +66,16 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
     seen = {told: {q for q, ppm in causes.items() if ppm >= SEEN_SHARE_PPM} for told, causes in by_depth.items()}
     held = held_bytes(stops, rows, _ways(engine, closed), seen, topology)
     if not len(held.stop):
-        return closed
+        if not held.not_looked_at:
+            return closed
+        return dataclasses.replace(closed, ledger=dataclasses.replace(ledger, stops_not_weighed=held.not_looked_at))
     causes = _causes(held, stops, by_depth, topology)
     blamed, passed = _pass_on(stops, causes, topology)
     edges = _edges(ledger, stops, causes, passed, _mass(held.mass))
-    return dataclasses.replace(
-        closed, ledger=dataclasses.replace(ledger, edges=edges, blamed_ns=_mean(ledger, stops, blamed))
+    weighed = dataclasses.replace(
+        ledger, edges=edges, in_bytes=True, blamed_ns=_mean(ledger, stops, blamed), stops_not_weighed=held.not_looked_at
     )
+    return dataclasses.replace(closed, ledger=weighed)
 
 
 def _rows(engine: Engine, closed: Closed) -> FlowRows:
@@ -100,7 +103,7 @@ def _shares_by_depth(ledger: Ledger) -> dict[int, dict[int, int]]:
     """By told queue, the part in ppm of each egress queue in its stops, as depths have it."""
     causes: dict[int, dict[int, int]] = {}
     for (told, egress), edge in ledger.edges.items():
-        causes.setdefault(told, {})[egress] = edge.ppm
+        causes.setdefault(told, {})[egress] = edge.weight
     return {
         told: {egress: ppm * PPM // total for egress, ppm in each.items()}
         for told, each in causes.items() if (total := sum(each.values()))
@@ -220,7 +223,7 @@ def _edges(
     usual = int(np.median(mass))
     for (told, egress), edge in ledger.edges.items():
         if told not in known:
-            edges[told, egress] = EdgeTally(edge.ppm * usual // PPM, edge.passed_ppm * usual // PPM, edge.ingress)
+            edges[told, egress] = EdgeTally(edge.weight * usual // PPM, edge.passed_weight * usual // PPM, edge.ingress)
     return edges
 
 

@@ -39,12 +39,16 @@ class Stops(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Bytes by stop and, within it, name of the egress queue; and how much each stop found in all (0: not known)."""
+    """Bytes by stop and, within it, name of the egress queue; and how much each stop found in all (0: not known).
+
+    `not_looked_at`: stops of queues with more of them, and flows, than MAX_LOOKS leaves room for.
+    """
 
     stop: Ints
     egress: Ints
     amount: Ints
     mass: Ints
+    not_looked_at: int
 
 
 class _Tracks(NamedTuple):
@@ -75,16 +79,18 @@ def held_bytes(
     telling = set(np.unique(topology.port_device[rows.queue // PRIORITIES]).tolist())
     parts: list[tuple[Ints, Ints, Ints]] = []
     mass = np.zeros(len(stops.queue), np.int64)
-    looks = 0
+    looks = not_looked_at = 0
     for told, which in _by_queue(stops, topology):
         pauser = int(stops.pauser[which[0]])
         device = int(topology.port_device[pauser]) if pauser >= 0 else -1
         if device < 0 or topology.is_host[device] or device not in telling or told not in sums.flows_at:
             continue
         columns, tracks = _tracks(told, device, sums, ways, topology)
-        looks += 3 * len(which) * len(tracks.part)
-        if looks > MAX_LOOKS:
-            break
+        needed = 3 * len(which) * len(tracks.part)
+        if looks + needed > MAX_LOOKS:
+            not_looked_at += len(which)
+            continue
+        looks += needed
         allowed = np.array([told not in seen or queue in seen[told] for queue in columns.tolist()], np.bool_)
         sent_ns = stops.begin_ns[which] - int(topology.port_delay_ns[told // PRIORITIES])
         earlier_ns, later_ns = _window_around(sent_ns, told, sums)
@@ -100,10 +106,10 @@ def held_bytes(
             parts.append((which[some][at], columns[column], looked[0][at, column]))
     if not parts:
         none = np.zeros(0, np.int64)
-        return Held(none, none, none, mass)
+        return Held(none, none, none, mass, not_looked_at)
     stop, egress, amount = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((egress % PRIORITIES, topology.port_rank[egress // PRIORITIES], stop))
-    return Held(stop[order], egress[order], amount[order], mass)
+    return Held(stop[order], egress[order], amount[order], mass, not_looked_at)
 
 
 def _by_queue(stops: Stops, topology: Topology) -> list[tuple[int, Ints]]:

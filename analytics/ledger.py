@@ -46,13 +46,13 @@ class QueueTally:
 
 @dataclass(slots=True)
 class EdgeTally:
-    """XOFFs of a told queue that an egress queue of its pauser caused: ppm in all, and of those that it passed on.
+    """How much of what stopped a told queue an egress of its pauser caused, and passed on: XOFFs in ppm, or bytes.
 
     `ingress` is the port of the pauser that the told queue's link led to.
     """
 
-    ppm: int = 0
-    passed_ppm: int = 0
+    weight: int = 0
+    passed_weight: int = 0
     ingress: int = -1
 
 
@@ -62,6 +62,8 @@ class Ledger:
 
     queues: dict[int, QueueTally] = field(default_factory=dict)
     edges: dict[tuple[int, int], EdgeTally] = field(default_factory=dict)
+    in_bytes: bool = False
+    """Whether edges weigh by bytes held, not by XOFFs."""
     flow_bytes: dict[tuple[int, int, int], int] = field(default_factory=dict)
     blamed_ns: dict[tuple[int, int], int] = field(default_factory=dict)
     """Pause ns by (told queue, root): of whom it was stopped."""
@@ -69,6 +71,8 @@ class Ledger:
     """When stops ended, by (told queue, when they began); of MAX_STOPS at most."""
     stops_not_followed: int = 0
     """Stops beyond those, by which nobody is known to have been held up."""
+    stops_not_weighed: int = 0
+    """Stops of which bytes of flows could tell more than there was time to look at."""
     former_ids: list[str] = field(default_factory=list)
 
     def root_ns(self) -> dict[int, int]:
@@ -94,11 +98,6 @@ class Ledgers:
         self._queues, self._edges, self._stops = Tallies(_QUEUES), Tallies(_EDGES), Tallies(_STOPS)
         self._flow_bytes, self._blamed = Tallies(_FLOW_BYTES), Tallies(_BLAMED)
         self._former_ids: dict[int, list[str]] = {}
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that the tables take."""
-        return sum(table.nbytes for table in self._tables())
 
     def _tables(self) -> list[Tallies]:
         return [getattr(self, name) for name in _TABLES]

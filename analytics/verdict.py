@@ -45,7 +45,6 @@ EXPOSURE_NS = 2_000
 
 def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int | str) -> Cascade:
     """The published cascade; `announced` says which devices report pauses themselves."""
-    by_depth = closed
     if revision == FINAL:
         closed = with_flow_bytes(engine, closed)
     ledger = closed.ledger
@@ -70,7 +69,10 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     queues = _queues(engine, closed, named, pause_ns)
     confidence = confidence_of(engine, closed, announced, shares, pause_ns)
     severity, reason = severity_of(engine, closed, pause_ns)
-    lost = losses(engine, closed) | {"stops_not_followed": ledger.stops_not_followed}
+    lost = losses(engine, closed) | {
+        "stops_not_followed": ledger.stops_not_followed,
+        "stops_not_weighed": ledger.stops_not_weighed,
+    }
     victims = _victims(engine, closed, roots)
     # Who fed a root is no victim, so the longest lists are cut only now.
     roots = [_shortened(root, MAX_LISTED // len(roots)) for root in roots]
@@ -89,7 +91,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         pauses=sum(tally.pauses for tally in ledger.queues.values()),
         roots=tuple(roots),
         queues=tuple(queues[:MAX_LISTED]),
-        edges=tuple(_edges(engine, closed, in_bytes=closed is not by_depth)[:MAX_LISTED]),
+        edges=tuple(_edges(engine, closed)[:MAX_LISTED]),
         missing_evidence=confidence.missing,
         losses={name: count for name, count in lost.items() if count},
         # A suspect set names no root, so there is nothing to set better.
@@ -174,10 +176,10 @@ def _rings(engine: Engine, closed: Closed) -> list[_Ring]:
     tallies = closed.ledger.queues
     total: Counter[int] = Counter()
     for (told, _), edge in closed.ledger.edges.items():
-        total[told] += edge.ppm
+        total[told] += edge.weight
     causes: dict[int, list[int]] = {queue: [] for queue in tallies}
     for (told, egress), edge in closed.ledger.edges.items():
-        if told in tallies and egress in tallies and edge.ppm * PPM >= LINK_PPM * total[told]:
+        if told in tallies and egress in tallies and edge.weight * PPM >= LINK_PPM * total[told]:
             causes[told].append(egress)
     found = []
     for ring in rings(causes):
@@ -350,9 +352,9 @@ def _ingress_ports(closed: Closed, egress: int) -> int:
     edges = closed.ledger.edges
     total: dict[int, int] = {}
     for (told, _), edge in edges.items():
-        total[told] = total.get(told, 0) + edge.ppm
+        total[told] = total.get(told, 0) + edge.weight
     return sum(
-        1 for (told, cause), edge in edges.items() if cause == egress and edge.ppm * PPM >= LINK_PPM * total[told]
+        1 for (told, cause), edge in edges.items() if cause == egress and edge.weight * PPM >= LINK_PPM * total[told]
     )
 
 
@@ -409,10 +411,10 @@ def _causes(closed: Closed) -> dict[int, list[int]]:
     """Of each told queue, the stopped queues of its pauser that passed the stop on, in order of index."""
     total: dict[int, int] = {}
     for (told, _), edge in closed.ledger.edges.items():
-        total[told] = total.get(told, 0) + edge.ppm
+        total[told] = total.get(told, 0) + edge.weight
     causes: dict[int, list[int]] = {}
     for (told, egress), edge in sorted(closed.ledger.edges.items()):
-        if edge.passed_ppm * PPM >= LINK_PPM * total[told]:
+        if edge.passed_weight * PPM >= LINK_PPM * total[told]:
             causes.setdefault(told, []).append(egress)
     return causes
 
@@ -458,17 +460,17 @@ def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int
     return sorted(listed, key=lambda q: (-q.pause_ns, q.device, q.port, q.priority))
 
 
-def _edges(engine: Engine, closed: Closed, *, in_bytes: bool) -> list[Edge]:
-    """The edges, largest first; `in_bytes` says whether the tallies weigh them by bytes held or by XOFFs."""
+def _edges(engine: Engine, closed: Closed) -> list[Edge]:
+    """The edges, largest first."""
     topology = engine.topology
     merged: dict[tuple[str, str, str], int] = {}
     for (_, egress), edge in closed.ledger.edges.items():
         device, out_port, _ = topology.queue_name(egress)
         key = (device, topology.ports[edge.ingress][1], out_port)
-        merged[key] = merged.get(key, 0) + edge.ppm
+        merged[key] = merged.get(key, 0) + edge.weight
     total = sum(merged.values())
     edges = [
-        Edge(*key, share_ppm=weight * PPM // total, held_bytes=min(weight, INT64_MAX) if in_bytes else 0)
+        Edge(*key, share_ppm=weight * PPM // total, held_bytes=min(weight, INT64_MAX) if closed.ledger.in_bytes else 0)
         for key, weight in merged.items()
         if total
     ]

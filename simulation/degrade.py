@@ -1,14 +1,15 @@
 """Spoils a trace as the field spoils what is seen of it: clocks that differ, events that get lost, silent devices.
 
 In: a `Trace`, what is to be spoilt and a seed. Out: the streams that its devices would have published then. Each kind
-of disturbance draws from the seed and the trace's name alone, so that together they do what each does by itself.
+of disturbance draws from the seed and the names of trace and device alone, so that together they do what each does by
+itself; `loss_each` to what `loss` has left.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -112,7 +113,14 @@ def degrade(
         name = variant.devices[silent]
         streams = _with_rows(streams, tuple(rows for rows in streams.rows if rows.device != name))
     if degradation.loss_each:
-        streams = _without_rows(streams, degradation.loss_each, draw(_LOSS_EACH))
+        own_names = dict(zip(variant.devices, trace.devices, strict=True))
+
+        def draw_of(device: str) -> np.random.Generator:
+            return np.random.default_rng(
+                [seed, _LOSS_EACH, zlib.crc32(trace.name.encode()), zlib.crc32(own_names[device].encode())]
+            )
+
+        streams = _without_rows(streams, degradation.loss_each, draw_of)
     if degradation.skew_ns:
         offsets_ns = np.rint(draw(_SKEW).normal(0, degradation.skew_ns, len(trace.devices))).astype(np.int64)
         streams = _skewed(streams, dict(zip(variant.devices, offsets_ns.tolist(), strict=True)))
@@ -157,17 +165,19 @@ def _without_events(trace: Trace, probability: float, draw: np.random.Generator)
     return dataclasses.replace(trace, pauses=dataclasses.replace(pauses, **columns))
 
 
-def _without_rows(streams: TraceStreams, probability: float, draw: np.random.Generator) -> TraceStreams:
+def _without_rows(
+    streams: TraceStreams, probability: float, draw_of: Callable[[str], np.random.Generator]
+) -> TraceStreams:
     """The streams with rows of pause events lost, each by itself; counters go on, and nobody tells of the loss."""
 
-    def thinned(events: Events) -> Events:
+    def thinned(events: Events, device: str) -> Events:
         is_event = np.isin(events["kind"], (kinds.PFC_XOFF, kinds.PFC_XON))
-        return picked(events, ~(is_event & (draw.random(len(events)) < probability)))
+        return picked(events, ~(is_event & (draw_of(device).random(len(events)) < probability)))
 
     return _with_rows(
         streams,
         tuple(
-            dataclasses.replace(rows, events=thinned(rows.events)) if rows.topic == "pfc" else rows
+            dataclasses.replace(rows, events=thinned(rows.events, rows.device)) if rows.topic == "pfc" else rows
             for rows in streams.rows
         ),
     )

@@ -144,7 +144,8 @@ def outcome(engine: Engine, closed: Closed) -> Outcome:
             for queue, tally in ledger.queues.items()
         },
         edges={
-            (name(told), name(egress)): (edge.ppm, edge.passed_ppm) for (told, egress), edge in ledger.edges.items()
+            (name(told), name(egress)): (edge.weight, edge.passed_weight)
+            for (told, egress), edge in ledger.edges.items()
         },
         flow_bytes={
             (root_name(engine, root), flow, bool(at_source)): amount

@@ -117,8 +117,8 @@ def test_edges_and_blame_are_those_of_the_twin(seed: int, monkeypatch: pytest.Mo
             blamed[stop.queue, root] += round((stop.end_ns - stop.begin_ns) * int(share * 1e6 + 0.5) / 1e6)
     name = engine.topology.queue_name
     found = {(name(told)[:2], name(egress)[:2]): tally for (told, egress), tally in told.ledger.edges.items()}
-    assert {pair: tally.ppm for pair, tally in found.items()} == edges
-    assert {pair: tally.passed_ppm for pair, tally in found.items()} == passed
+    assert {pair: tally.weight for pair, tally in found.items()} == edges
+    assert {pair: tally.passed_weight for pair, tally in found.items()} == passed
     whom = {
         (name(queue)[:2], tuple(map(str, root_name(engine, root)[:3]))): ns
         for (queue, root), ns in told.ledger.blamed_ns.items()
