@@ -5,20 +5,20 @@ A pure function of the engine's state at the moment when a cascade closes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from analytics import around_root, layout
+from analytics import layout
 from analytics.announced import Announced
 from analytics.engine import Closed, Engine
+from analytics.host_evidence import Finding
 from analytics.ledger import bounded_sum
 from analytics.missing import ENDS, GAPS, LATE, LOST, MASKED, NAMES, ONE_ENDED, PCIE, SILENT
+from analytics.thresholds import ACCEPT_PPM, PPM
 from analytics.topology import PRIORITIES
 from stream import kinds
 from stream.identity import some
 
-PPM = 1_000_000
-ACCEPT_PPM = 100_000
-"""A root of at least this share is asserted; the strongest one below it is what the margin is measured against."""
 EVIDENCE_KINDS = 3
 """Independent kinds of evidence (pause, queue, ECN, rate, host) that make a verdict complete."""
 
@@ -57,9 +57,17 @@ class _Seen:
 
 
 def confidence_of(
-    engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int], pause_ns: int
+    engine: Engine,
+    closed: Closed,
+    announced: Announced,
+    shares: dict[int, int],
+    pause_ns: int,
+    inside: Mapping[int, Sequence[Finding]],
 ) -> Confidence:
-    """Time * coverage * evidence * margin, with losses and guessed ends taken off the time."""
+    """Time * coverage * evidence * margin, with losses and guessed ends taken off the time.
+
+    `inside`: by root, what the hosts among them reported of themselves.
+    """
     seen = _seen(engine, closed, announced, shares)
     pauses = sum(tally.pauses for tally in closed.ledger.queues.values())
     lost = sum(losses(engine, closed).values())
@@ -69,7 +77,7 @@ def confidence_of(
     hosts = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
     readings = (reading for host in hosts for reading in engine.noted.pcie.get(host, ()))
     host_known = any(reading.time_ns <= closed.end_ns for reading in readings)
-    found_inside = any(around_root.inside_host(engine, closed, host) for host in hosts)
+    found_inside = any(inside.get(host * 4 + layout.ROOT_HOST) for host in hosts)
     # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
     kinds_seen = 1 + seen.reports.bit_count() + int(host_known or found_inside) if seen.reports else 1
     evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)

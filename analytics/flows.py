@@ -46,6 +46,12 @@ class _ByName(Generic[Name]):
     def add(self, name: Name, number: int) -> None:
         self._flows.setdefault(name, set()).add(number)
 
+    def discard(self, name: Name, number: int) -> None:
+        flows = self._flows.get(name, set())
+        flows.discard(number)
+        if not flows and self._flows.pop(name, None) is not None:
+            self._named = (-1, 0, {})
+
     def of(self, meant: Name, names: Resolver) -> set[int]:
         """Flows of which some version has a name that means this."""
         generation, count, named = self._named
@@ -80,13 +86,15 @@ class KnownFlows:
         """Takes a version in; those that ended before `needed_ns` are forgotten."""
         number = int(flow.flow, 16)
         versions = self._versions.setdefault(number, [])
-        self._from.add(flow.src_device, number)
-        self._to.add(flow.dst_device, number)
-        for hop in flow.path:
-            self._through.add((hop.device, hop.out_port), number)
         insort(versions, (from_ns, flow), key=lambda v: (v[0], v[1].stream.source, v[1].stream.epoch, v[1].stream.seq))
         while len(versions) > 1 and versions[1][0] <= needed_ns:
-            del versions[0]
+            self._forget(versions.pop(0)[1], number)
+        # Only now, since what was forgotten may have had the same names.
+        for _, kept in versions:
+            self._from.add(kept.src_device, number)
+            self._to.add(kept.dst_device, number)
+            for hop in kept.path:
+                self._through.add((hop.device, hop.out_port), number)
         row = self._row.setdefault(number, len(self._row))
         if row == len(self._only_ns):
             self._only_ns.append(FOREVER)
@@ -95,6 +103,12 @@ class KnownFlows:
         self._only_ns[row] = versions[0][0] if only else FOREVER
         name = versions[0][1].dst_device
         self._destination[row] = self._destinations.setdefault(name, len(self._destinations))
+
+    def _forget(self, flow: Flow, number: int) -> None:
+        self._from.discard(flow.src_device, number)
+        self._to.discard(flow.dst_device, number)
+        for hop in flow.path:
+            self._through.discard((hop.device, hop.out_port), number)
 
     def versions(self, number: int) -> list[Version]:
         """What is kept of a flow, in order."""

@@ -15,14 +15,13 @@ from typing import NamedTuple
 
 from analytics import layout
 from analytics.noted import NOTED_NS, Reading
+from analytics.thresholds import WARNING_SHARE
 from stream import kinds
 from stream.kinds import BY_NAME, UNKNOWN
 
 MARGIN_NS = layout.GAP_NS
 """What is this close belongs to one cascade, as pauses do. It also covers the clocks of hosts: NTP keeps them within
 milliseconds of each other."""
-MIN_SHARE = 0.05
-"""Time lost that is a smaller part of its window explains no cascade of severity `warning`, which begins there."""
 MAX_FINDINGS = 8
 """Sentences of one root at most; the weakest are left out."""
 
@@ -170,7 +169,7 @@ def _sentence(told: _Told, code: int, readings: list[Reading]) -> str:
         length = f", {_ms(lost_ns)} in all" if lost_ns else ""
         return f"{told.what} {times} times{_where([reading.part for reading in readings])}{length}"
     lost_ns, span_ns = sum(reading.value for reading in readings), sum(reading.span_ns for reading in readings)
-    if lost_ns < MIN_SHARE * span_ns:
+    if lost_ns < WARNING_SHARE * span_ns:  # it explains no cascade of that severity
         return ""
     share = f" for {min(lost_ns / span_ns, 1.0):.0%} of {_ms(span_ns)}" if span_ns else f" for {_ms(lost_ns)}"
     return f"{told.what}{_where([readings[0].part])}{share}"

@@ -1,4 +1,4 @@
-"""What a verdict may lack: how its sentences begin, and which part of the confidence each of them would raise.
+"""What a verdict may lack: how its sentences begin or end, and which part of the confidence each of them would raise.
 
 In: a sentence of `missing_evidence`. Out: the part's name. Imports nothing, since who only reads cascades asks too.
 """

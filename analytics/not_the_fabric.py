@@ -15,19 +15,17 @@ import numpy as np
 import xxhash
 
 from analytics import host_evidence
-from analytics.confidence import EVIDENCE_KINDS, PPM
+from analytics.confidence import EVIDENCE_KINDS
 from analytics.layout import FOREVER, Ints
 from analytics.noted import NOTED_NS, Noted
 from analytics.stragglers import Spell, StepRow, Stragglers
+from analytics.thresholds import CRITICAL_SHARE, PPM, VERDICT_PPM
 from analytics.topology import Topology
 from stream import kinds
 from stream.cascade import FINAL, Cascade, Root
 from stream.record import Events
 
 CLASS = "not_the_fabric"
-CRITICAL_SHARE = 0.20
-VERDICT_PPM = 500_000
-"""A cascade of lower confidence is a suspect set, not a verdict."""
 HARMFUL = ("warning", "critical")
 _SECOND_NS = 1_000_000_000
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analytics.asked_names import Unexplained, congestion, is_inside
+from analytics.asked_names import INSIDE, Unexplained, congestion, is_inside
 from analytics.blind import Blind
 from analytics.topology import Topology
 from stream import kinds
@@ -29,13 +29,9 @@ MAX_A_SECOND = 32
 """Outliers are rare by what they are, and nobody polls a counter more often than thirty times a second."""
 _SECOND_NS = 1_000_000_000
 
-_READ = np.zeros(256, np.bool_)
+_READ = INSIDE.copy()
 """Kinds of rows that are kept as readings."""
-for _name in (
-    "LINK_ERRORS", "PCIE_ERRORS", "PCIE_STALL", "RDMA_ERRORS", "RUNQUEUE_OUTLIER", "SOFTIRQ_OUTLIER",
-    "HARDIRQ_OUTLIER", "NAPI_OUTLIER", "BLOCK_OUTLIER", "MEMORY_ERRORS", "CPU_THROTTLE", "PRESSURE",
-    "GPU_ERRORS", "GPU_THROTTLE",
-):  # fmt: skip
+for _name in ("LINK_ERRORS", "PCIE_ERRORS", "PCIE_STALL", "RDMA_ERRORS"):
     _READ[kinds.BY_NAME[_name].code] = True
 
 

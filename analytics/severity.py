@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from analytics import layout
 from analytics.engine import Closed, Engine
+from analytics.thresholds import CRITICAL_SHARE, WARNING_SHARE
 from analytics.topology import PRIORITIES
 
 HARMLESS_NS = 100_000
 """About what one message of 1 MB takes at 100 Gb/s: stops that are shorter in all hold up no step to speak of."""
-WARNING_SHARE, CRITICAL_SHARE = 0.05, 0.20
-"""Steps of a job vary by some percent from one to the next: what costs less is lost in that."""
 LIFE_MIN_NS = 1_000_000
 """Shorter times count as this long: a few short stops in a millisecond hurt nobody."""
 

@@ -13,27 +13,27 @@ import msgspec
 
 from analytics import around_root, layout
 from analytics.advice import advice
-from analytics.alternatives import alternatives
+from analytics.alternatives import NOT_POLARIZED, alternatives
 from analytics.announced import Announced
 from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
-from analytics.confidence import ACCEPT_PPM, PPM, confidence_of, losses
+from analytics.confidence import confidence_of, losses
 from analytics.cycles import rings
 from analytics.engine import Closed, Engine
 from analytics.flow_blame import with_flow_bytes
+from analytics.host_evidence import Finding
 from analytics.layers import layer_of
 from analytics.ledger import QueueTally, bounded_sum
 from analytics.severity import severity_of
+from analytics.thresholds import ACCEPT_PPM, PPM, VERDICT_PPM
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import Exposure, exposures
 from stream import kinds
-from stream.cascade import FINAL, Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
+from stream.cascade import FINAL, Alternative, Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
 from stream.facts import Flow
 from stream.kinds import INT64_MAX
 
 REPORT_PPM = 20_000
 """Roots below this share are left out: the resolution of what is known to be true about layout."""
-VERDICT_PPM = 500_000
-"""A cascade of lower confidence is a suspect set, not a verdict."""
 LINK_PPM = 100_000
 """An egress that caused at least this share of a queue's stops is named as their cause."""
 MAX_LISTED = 1_000
@@ -60,14 +60,20 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         # What began inside a ring that moves no more began with the ring: it has the time of pauses causing each other.
         if ring.deadlock and not any(queue * 4 + layout.ROOT_EGRESS in named for queue in ring.queues):
             named[ring.first * 4 + layout.ROOT_EGRESS] = root_ns.get(layout.ROOT_CYCLE, 0)
+    inside = {
+        root: around_root.inside_host(engine, closed, root >> 2) for root in named if root & 3 == layout.ROOT_HOST
+    }
     roots = [
-        _root(engine, closed, announced, root, ns, ns * PPM // max(blamed, 1), found_rings, final=revision == FINAL)
+        _root(
+            engine, closed, announced, root, ns, ns * PPM // max(blamed, 1), found_rings, inside.get(root, ()),
+            final=revision == FINAL,
+        )
         for root, ns in named.items()
-    ]
+    ]  # fmt: skip
     roots = _polarized(engine, roots)
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
-    confidence = confidence_of(engine, closed, announced, shares, pause_ns)
+    confidence = confidence_of(engine, closed, announced, shares, pause_ns, inside)
     severity, reason = severity_of(engine, closed, pause_ns)
     lost = losses(engine, closed) | {
         "stops_not_followed": ledger.stops_not_followed,
@@ -206,6 +212,7 @@ def _root(
     pause_ns: int,
     ppm: int,
     found_rings: list[_Ring],
+    inside: tuple[Finding, ...],
     *,
     final: bool,
 ) -> Root:
@@ -221,7 +228,7 @@ def _root(
     facts = dataclasses.replace(
         facts,
         depths_due=not final,
-        inside=around_root.inside_host(engine, closed, root >> 2) if kind == "host" else (),
+        inside=inside,
         reported=around_root.reported(engine, closed, announced, device) if kind == "host" else (),
         link_errors=around_root.errors_of_link(engine, closed, (root >> 2) // PRIORITIES) if kind == "egress" else (),
     )
@@ -240,7 +247,13 @@ def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:
     collided = [root.device for root in roots if root.root_class == "ecmp_collision" and root.share_ppm >= ACCEPT_PPM]
     met = {int(topology.tier[topology.find_device(device)]) for device in collided}
     if len(met) < 2:
-        return roots
+        alone = Alternative("hash_polarization", NOT_POLARIZED)
+        return [
+            msgspec.structs.replace(root, alternatives=(*root.alternatives, alone))
+            if root.root_class == "ecmp_collision" and root.share_ppm >= ACCEPT_PPM
+            else root
+            for root in roots
+        ]
     why = f"collisions at tiers {', '.join(map(str, sorted(met)))} at once: their hash functions are alike"
     return [
         msgspec.structs.replace(root, root_class="hash_polarization", evidence=(*root.evidence, why))

@@ -6,7 +6,7 @@ In: a Cascade. Out: one `Tree` a root, every stopped queue in exactly one of the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from stream.cascade import Cascade, PausedQueue, Root
@@ -40,6 +40,11 @@ class Tree:
 def place_name(device: str, port: str) -> str:
     """A queue or host for people: tor4:p2, or h9."""
     return f"{device}:{port}" if port else device
+
+
+def by_share(roots: Iterable[Root]) -> list[Root]:
+    """Roots, largest share first."""
+    return sorted(roots, key=lambda root: -root.share_ppm)
 
 
 def build_trees(cascade: Cascade) -> list[Tree]:

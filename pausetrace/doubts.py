@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import re
 
-from analytics.alternatives import NOT_POLARIZED
 from analytics.missing import LOST, PCIE, part_raised
-from pausetrace.cascade_tree import place_name
+from analytics.thresholds import ACCEPT_PPM, PPM, VERDICT_PPM
+from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import class_name
-from pausetrace.units import duration_text, share_text
+from pausetrace.units import duration_text, part_text, share_text
 from stream.cascade import Cascade, Root
 
-PPM = 1_000_000
-VERDICT_PPM = 500_000
-"""From here on a cascade is a verdict (docs/concepts.md)."""
-ACCEPT_PPM = 100_000
-"""From this share on a root is asserted (docs/diagnosis.md)."""
 MAX_ROOTS = 3
 OTHERWISE: dict[str, str] = {
     "slow_receiver_pcie": "a PCIe link of {place} at its maximum at that time would take its class away",
@@ -43,7 +38,7 @@ OTHERWISE: dict[str, str] = {
 
 def alternatives(cascade: Cascade) -> tuple[str, ...]:
     """Other places by share, then per asserted root the other classes and what speaks against each."""
-    roots = sorted(cascade.roots, key=lambda root: -root.share_ppm)
+    roots = by_share(cascade.roots)
     said = [
         f"{_place(root)} with {share_text(root.share_ppm)} of the blame: {class_name(root.root_class).title}."
         for root in roots[1:]
@@ -51,10 +46,7 @@ def alternatives(cascade: Cascade) -> tuple[str, ...]:
     if len(roots) == 1:
         said.append("No other place has a share of the blame that is worth naming.")
     for root in roots:
-        others = [(other.root_class, other.why_not) for other in root.alternatives]
-        if root.root_class == "ecmp_collision":
-            others.append(("hash_polarization", NOT_POLARIZED))
-        said += [f"{_place(root)} is not {_named(name)}: {why}." for name, why in others]
+        said += [f"{_place(root)} is not {_named(other.root_class)}: {other.why_not}." for other in root.alternatives]
     return tuple(said) or ("Nothing else is known that it could be.",)
 
 
@@ -64,7 +56,7 @@ def missing(cascade: Cascade) -> tuple[str, ...]:
     said += [
         f"Counted on the way: {count:,} {name.replace('_', ' ')}." for name, count in cascade.losses.items() if count
     ]
-    lowered = [f"{part} ({_figure(ppm)})" for part, ppm in cascade.confidence_parts.items() if ppm < PPM]
+    lowered = [f"{part} ({part_text(ppm)})" for part, ppm in cascade.confidence_parts.items() if ppm < PPM]
     if not said and lowered:
         said.append(f"No source is known to be silent; what lowers the confidence is {' and '.join(lowered)}.")
     return tuple(said) or ("Nothing that the verdict rests on is missing.",)
@@ -93,25 +85,26 @@ def _raised(cascade: Cascade) -> list[str]:
         then = min(PPM, now * PPM // of_part)
         verdict = ", which would make it a verdict" if now < VERDICT_PPM <= then else ""
         said.append(
-            f"{listed}, {part} would rise from {_figure(of_part)} to at most 1.00, and the confidence from"
-            f" {_figure(now)} to at most {_figure(then)}{verdict}."
+            f"{listed}, {part} would rise from {part_text(of_part)} to at most 1.00, and the confidence from"
+            f" {part_text(now)} to at most {part_text(then)}{verdict}."
         )
     if (kinds := cascade.confidence_parts.get("evidence", PPM)) < PPM and "evidence" not in by_part:
         then = min(PPM, cascade.confidence_ppm * PPM // max(kinds, 1))
         said.append(
             f"Further kinds of evidence (queue depths, ECN marks, bytes, the state of hosts) would raise evidence from"
-            f" {_figure(kinds)}, and the confidence from {_figure(cascade.confidence_ppm)} to at most {_figure(then)}."
+            f" {part_text(kinds)}, and the confidence from {part_text(cascade.confidence_ppm)} to at most"
+            f" {part_text(then)}."
         )
     if (margin := cascade.confidence_parts.get("margin", PPM)) < PPM:
         said.append(
-            f"The margin is {_figure(margin)}: a place just below the share that accepts a root has"
+            f"The margin is {part_text(margin)}: a place just below the share that accepts a root has"
             f" {share_text(PPM - margin)} of what the weakest root has; depths at shorter intervals would part them."
         )
     return said
 
 
 def _first_root(cascade: Cascade) -> list[str]:
-    roots = sorted(cascade.roots, key=lambda root: -root.share_ppm)
+    roots = by_share(cascade.roots)
     if len(roots) < 2:
         return []
     half = (roots[0].share_ppm - roots[1].share_ppm) // 2
@@ -126,7 +119,7 @@ def _classes(cascade: Cascade) -> list[str]:
     """Of each asserted root, an observation that would give it another class."""
     asserted = [root for root in cascade.roots if root.share_ppm >= ACCEPT_PPM]
     said = []
-    for root in sorted(asserted, key=lambda root: -root.share_ppm)[:MAX_ROOTS]:
+    for root in by_share(asserted)[:MAX_ROOTS]:
         by = OTHERWISE.get(root.root_class, OTHERWISE["unclassified"])
         if root.kind == "host" and _lacks_pcie(cascade, root.device):
             by = (
@@ -161,7 +154,3 @@ def _named(root_class: str) -> str:
 
 def _place(root: Root) -> str:
     return place_name(root.device, root.port)
-
-
-def _figure(ppm: int) -> str:
-    return f"{ppm // 10_000 / 100:.2f}"

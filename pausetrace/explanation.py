@@ -9,12 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from analytics.missing import PARTS
-from pausetrace.cascade_tree import place_name
+from analytics.thresholds import VERDICT_PPM
+from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import MODES, class_name
 from pausetrace.doubts import alternatives, changes, missing
-from pausetrace.units import bytes_text, duration_text, share_text, time_text
+from pausetrace.units import bytes_text, duration_text, part_text, share_text, time_text
 from pausetrace.way import timeline, way
-from stream.cascade import FINAL, Cascade, Contributor, Root, Victim
+from stream.cascade import FINAL, Cascade, Contributor, Victim
 
 MAX_FLOWS = 5
 """Flows named of each root and of those held up; the rest is counted."""
@@ -60,7 +61,7 @@ def explain(cascade: Cascade, local: bool = False) -> Explanation:
 
 def headline(cascade: Cascade) -> str:
     """The verdict in one sentence; a suspect set accuses nobody."""
-    roots = by_share(cascade)
+    roots = by_share(cascade.roots)
     if not roots:
         return "No place is known where it began"
     place = place_name(roots[0].device, roots[0].port)
@@ -71,11 +72,6 @@ def headline(cascade: Cascade) -> str:
     said = class_name(roots[0].root_class).headline.format(place=place)
     # The name of a place stays as it is spelled.
     return said if said.startswith(place) else f"{said[0].upper()}{said[1:]}"
-
-
-def by_share(cascade: Cascade) -> list[Root]:
-    """The roots, largest share first."""
-    return sorted(cascade.roots, key=lambda root: -root.share_ppm)
 
 
 def _verdict(cascade: Cascade, local: bool) -> tuple[str, ...]:
@@ -89,12 +85,12 @@ def _verdict(cascade: Cascade, local: bool) -> tuple[str, ...]:
         f" {duration_text(cascade.end_ns - cascade.start_ns)}: {queues} {'was' if len(cascade.queues) == 1 else 'were'}"
         f" stopped {times}, {duration_text(cascade.pause_ns)} in all.",
         f"Severity {cascade.severity}{f': {cascade.severity_reason}' if cascade.severity_reason else ''}.",
-        f"Confidence {figure(cascade.confidence_ppm)} of 1, from {known}; {_bound(cascade)}.",
+        f"Confidence {part_text(cascade.confidence_ppm)} of 1, from {known}; {_bound(cascade)}.",
     ]
     parts = [name for name in PARTS if name in cascade.confidence_parts]
     if parts:
         made_of = "; ".join(
-            f"{name} {figure(cascade.confidence_parts[name])} ({PART_MEANINGS[name]})" for name in parts
+            f"{name} {part_text(cascade.confidence_parts[name])} ({PART_MEANINGS[name]})" for name in parts
         )
         said.append(f"The confidence is made of {made_of}.")
     said.append(f"{state}: cascade {cascade.id} of fabric {cascade.fabric}.")
@@ -103,13 +99,13 @@ def _verdict(cascade: Cascade, local: bool) -> tuple[str, ...]:
 
 def _bound(cascade: Cascade) -> str:
     if cascade.suspect_set:
-        return "below 0.50 nobody is accused, and these are suspects"
-    return "from 0.50 on it is a verdict"
+        return f"below {part_text(VERDICT_PPM)} nobody is accused, and these are suspects"
+    return f"from {part_text(VERDICT_PPM)} on it is a verdict"
 
 
 def _evidence(cascade: Cascade) -> tuple[str, ...]:
     said = []
-    for root in by_share(cascade):
+    for root in by_share(cascade.roots):
         named = class_name(root.root_class).title
         why = f", since {'; '.join(root.evidence)}" if root.evidence else ""
         said.append(
@@ -126,7 +122,7 @@ def _evidence(cascade: Cascade) -> tuple[str, ...]:
 
 def _flows(cascade: Cascade) -> tuple[str, ...]:
     said: list[str] = []
-    for root in by_share(cascade):
+    for root in by_share(cascade.roots):
         place = place_name(root.device, root.port)
         for flow in root.contributors[:MAX_FLOWS]:
             how = "is estimated to have fed" if flow.estimated else "fed"
@@ -159,11 +155,6 @@ def flow_name(flow: Contributor | Victim) -> str:
     shown = f"F{name[1:]}" if name.startswith("flow") else f"Flow {name}"
     ends = f" ({flow.src_device} to {flow.dst_device})" if flow.src_device or flow.dst_device else ""
     return f"{shown}{ends}"
-
-
-def figure(ppm: int) -> str:
-    """A part of one with two digits; rounded down, so that .5 stays a bound."""
-    return f"{ppm // 10_000 / 100:.2f}"
 
 
 def _count(number: int, what: str) -> str:

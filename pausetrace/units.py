@@ -40,6 +40,11 @@ def share_text(share_ppm: int) -> str:
     return f"{percent:.0f} %" if share_ppm in (0, PPM) else f"{percent:.1f} %"
 
 
+def part_text(part_ppm: int) -> str:
+    """A part of one with two digits; rounded down, so that .5 stays a bound."""
+    return f"{part_ppm // 10_000 / 100:.2f}"
+
+
 def time_text(time_ns: int, local: bool = False) -> str:
     """RFC 3339 with nanoseconds, in UTC unless local time is asked for."""
     seconds, ns = divmod(time_ns, NS_PER_S)

@@ -1,14 +1,15 @@
 """A cascade told in sentences; `tests/pausetrace/golden` holds them whole."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from analytics.confidence import ACCEPT_PPM
+from analytics.alternatives import NOT_POLARIZED
 from analytics.missing import PARTS, RAISES, part_raised
-from analytics.verdict import VERDICT_PPM
 from pausetrace import doubts
 from pausetrace.analysis import analyze_trace
 from pausetrace.class_names import CLASSES
@@ -36,7 +37,13 @@ def told_whole() -> Cascade:
     slow, collision = SLOW_RECEIVER.roots
     roots = (
         replace(slow, alternatives=(Alternative("nic_pfc_storm", "its PCIe link is below its maximum"),)),
-        replace(collision, alternatives=(Alternative("link_degraded", "it reached 98000 of 100000 Mb/s"),)),
+        replace(
+            collision,
+            alternatives=(
+                Alternative("link_degraded", "it reached 98000 of 100000 Mb/s"),
+                Alternative("hash_polarization", NOT_POLARIZED),
+            ),
+        ),
     )
     return replace(
         SLOW_RECEIVER, queues=queues, roots=roots, confidence_ppm=600_000, missing_evidence=("pauses as seen by tor3",),
@@ -190,8 +197,10 @@ def test_every_sentence_is_one() -> None:
             assert all(sentence.endswith(".") for sentence in found.sentences), found
 
 
-def test_the_bound_of_a_verdict_is_that_of_the_analysis() -> None:
-    assert (doubts.VERDICT_PPM, doubts.ACCEPT_PPM) == (VERDICT_PPM, ACCEPT_PPM)
+def test_who_only_reads_cascades_loads_no_compiler() -> None:
+    loaded = "import sys, pausetrace.explanation; print([name for name in sys.modules if name == 'numba'])"
+    told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout.strip() == "[]"
 
 
 def test_every_class_says_what_would_make_it_another() -> None:
