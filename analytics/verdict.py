@@ -18,6 +18,7 @@ from analytics.announced import Announced
 from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
 from analytics.confidence import confidence_of, losses
 from analytics.cycles import rings
+from analytics.damage import damages
 from analytics.engine import Closed, Engine
 from analytics.flow_blame import with_flow_bytes
 from analytics.host_evidence import Finding
@@ -122,6 +123,7 @@ def _victims(engine: Engine, closed: Closed, roots: list[Root]) -> tuple[Victim,
     found = []
     from_ns, facts = closed.start_ns - layout.GAP_NS, engine.flows.then(until_ns, topology)
     held_up = exposures(engine.sent, closed.ledger.stops, from_ns, until_ns, facts, topology)
+    lasted: dict[int, tuple[int, int]] = {}
     for number, times in held_up.items():
         if f"{number:016x}" in fed or sum(time.end_ns - time.begin_ns for time in times) <= EXPOSURE_NS:
             continue
@@ -130,6 +132,7 @@ def _victims(engine: Engine, closed: Closed, roots: list[Root]) -> tuple[Victim,
         if held_ns <= EXPOSURE_NS:
             continue
         flow = engine.flows.at(number, until_ns)
+        lasted[number] = times[0].begin_ns, times[-1].end_ns
         found.append(
             Victim(
                 flow=f"{number:016x}",
@@ -140,7 +143,10 @@ def _victims(engine: Engine, closed: Closed, roots: list[Root]) -> tuple[Victim,
                 roots=held_by,
             )
         )
-    return tuple(sorted(found, key=lambda victim: (-victim.pause_ns, victim.flow))[:MAX_LISTED])
+    listed = sorted(found, key=lambda victim: (-victim.pause_ns, victim.flow))[:MAX_LISTED]
+    spans = {int(victim.flow, 16): lasted[int(victim.flow, 16)] for victim in listed}
+    lost = damages(engine.sent.all_rows(), spans, closed.start_ns, topology) if spans else {}
+    return tuple(msgspec.structs.replace(victim, damage=lost.get(int(victim.flow, 16))) for victim in listed)
 
 
 def _held_by(

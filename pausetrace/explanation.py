@@ -13,9 +13,9 @@ from analytics.thresholds import VERDICT_PPM
 from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import MODES, class_name
 from pausetrace.doubts import alternatives, changes, missing
-from pausetrace.units import bytes_text, duration_text, part_text, share_text, time_text
+from pausetrace.units import bytes_text, duration_text, part_text, rate_text, share_text, time_text
 from pausetrace.way import timeline, way
-from stream.cascade import FINAL, Cascade, Contributor, Victim
+from stream.cascade import FINAL, Cascade, Contributor, Damage, Victim
 
 MAX_FLOWS = 5
 """Flows named of each root and of those held up; the rest is counted."""
@@ -142,11 +142,22 @@ def _flows(cascade: Cascade) -> tuple[str, ...]:
             f"{flow_name(victim)} was held up for {duration_text(victim.pause_ns)} though it fed no root"
             f"{f': by {roots}' if roots else ''}."
         )
+        if victim.damage is not None:
+            said.append(_damage(victim.damage))
     if len(cascade.victims) > MAX_FLOWS:
         said.append(f"For less time {_count(len(cascade.victims) - MAX_FLOWS, 'more flow')} had to wait.")
     if not cascade.victims:
         said.append("No flow that fed no root is known to have been held up.")
     return tuple(said)
+
+
+def _damage(damage: Damage) -> str:
+    """What it cost the flow, against its own past."""
+    far = ""
+    if damage.deviation_milli is not None:
+        side = "below" if damage.deviation_milli >= 0 else "above"
+        far = f", {abs(damage.deviation_milli) / 1000:.1f} scaled median absolute deviations {side} it"
+    return f"Meanwhile it sent at {rate_text(damage.mbps)}; its median before was {rate_text(damage.usual_mbps)}{far}."
 
 
 def flow_name(flow: Contributor | Victim) -> str:

@@ -11,6 +11,7 @@ NS_PER_S = 1_000_000_000
 PPM = 1_000_000
 
 _DURATIONS = (("s", NS_PER_S), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
+_RATES = (("Tb/s", 10**6), ("Gb/s", 1_000), ("Mb/s", 1))
 _BYTES = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 1_000), ("B", 1))
 
 
@@ -28,6 +29,11 @@ def duration_text(duration_ns: int) -> str:
 def bytes_text(count: int) -> str:
     """A number of bytes in decimal units: 2.91 MB."""
     return _scaled(count, _BYTES)
+
+
+def rate_text(mbps: int) -> str:
+    """A rate in bits a second: 97.5 Gb/s."""
+    return _scaled(mbps, _RATES)
 
 
 def share_text(share_ppm: int) -> str:

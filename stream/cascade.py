@@ -89,8 +89,23 @@ class HeldBy(msgspec.Struct, frozen=True):
     pause_ns: Count
 
 
+class Damage(msgspec.Struct, frozen=True):
+    """A flow's rate while it was held up, against its own median before the cascade.
+
+    `deviation_milli`: how far below that it is, in thousandths of its scaled median absolute deviation (robust z,
+    1.4826 MAD); null where its rate never varied before.
+    """
+
+    mbps: Count
+    usual_mbps: Count
+    deviation_milli: int | None = None
+
+
 class Victim(msgspec.Struct, frozen=True):
-    """A flow that fed no root and was held up: for how long its bytes stood in stopped queues, and by which roots."""
+    """A flow that fed no root and was held up: for how long its bytes stood in stopped queues, and by which roots.
+
+    `damage` is null where the flow was not seen sending before.
+    """
 
     flow: Name
     name: OptionalName
@@ -98,6 +113,7 @@ class Victim(msgspec.Struct, frozen=True):
     dst_device: OptionalName
     pause_ns: Count
     roots: tuple[HeldBy, ...] = ()
+    damage: Damage | None = None
 
 
 class Edge(msgspec.Struct, frozen=True):

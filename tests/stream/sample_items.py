@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream.cascade import FINAL, Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
+from stream.cascade import FINAL, Cascade, Contributor, Damage, Edge, HeldBy, PausedQueue, Root, Victim
 from stream.facts import Device, FactStream, Flow, Hop, Idle, Link, Peer, Port, PriorityMaps
 from stream.messages import JsonItem
 from stream.roster import SourceDown, SourceResumed, SourceSuspended, SourceUp, StreamDown, StreamName, StreamUp
@@ -60,7 +60,8 @@ CASCADE = Cascade(
     missing_evidence=("queue depths",),
     losses={"gnmi:leaf-1": 7},
     victims=(
-        Victim("00f1a2b3c4d5e6f8", "all-gather 2", "host-1", "host-9", 350_000, (HeldBy("host-7", "", 255, 350_000),)),
+        Victim("00f1a2b3c4d5e6f8", "all-gather 2", "host-1", "host-9", 350_000, (HeldBy("host-7", "", 255, 350_000),),
+               Damage(12_000, 95_000, 41_500)),
     ),
 )  # fmt: skip
 
