@@ -14,6 +14,8 @@ from analytics.topology import PRIORITIES
 
 DIGIT_BITS = 11
 DIGITS = 1 << DIGIT_BITS
+TYPE_BITS = 3
+"""What the type of a row takes behind its time."""
 MOST_PASSES = 4
 """Times that wait together span seconds, 2**33 ns, where a digit at a time is quicker than to compare."""
 
@@ -24,15 +26,19 @@ Flows = npt.NDArray[np.uint64]
 def in_order(rows: Ints, flows: Flows, port_rank: Ints, chosen: Ints) -> Ints:
     """The chosen rows in the order of event time; ties by type, names (`port_rank`), start, order, amount, flow."""
     order, spare = chosen.copy(), np.empty_like(chosen)
-    times = rows[chosen, ROW_TIME]
-    least, most = (int(times.min()), int(times.max())) if len(times) else (0, 0)
-    passes = -(-(most - least).bit_length() // DIGIT_BITS)
+    keys = rows[chosen, ROW_TIME]
+    least, most = (int(keys.min()), int(keys.max())) if len(keys) else (0, 0)
+    passes = -(-((most - least).bit_length() + TYPE_BITS) // DIGIT_BITS)
     if passes <= MOST_PASSES:
-        _sort_keys(times - least, order, np.empty_like(chosen), spare, np.empty(DIGITS, np.int64), passes)
+        keys -= least
+        keys <<= TYPE_BITS
+        keys += rows[chosen, ROW_TYPE]
+        _sort_keys(keys, order, np.empty_like(chosen), spare, np.empty(DIGITS, np.int64), passes)
     else:
-        order = order[np.argsort(times, kind="stable")]
+        by_time = np.argsort(keys, kind="stable")
+        keys, order = keys[by_time], order[by_time]
     # Of rows polled together some few have one time: to sort all rows by each column takes several times as long.
-    _sort_ties(rows, flows, port_rank, order, spare)
+    _sort_ties(rows, flows, port_rank, keys, order, spare)
     return order
 
 
@@ -57,12 +63,12 @@ def _sort_keys(keys: Ints, order: Ints, spare_keys: Ints, spare: Ints, starts: I
 
 
 @kernel
-def _sort_ties(rows: Ints, flows: Flows, port_rank: Ints, order: Ints, spare: Ints) -> None:
-    """Sorts each run of `order` of one time by merging; `spare` is as long as `order`."""
+def _sort_ties(rows: Ints, flows: Flows, port_rank: Ints, keys: Ints, order: Ints, spare: Ints) -> None:
+    """Sorts each run of `order` of one key by merging; `spare` is as long as `order`."""
     begin = 0
     while begin < len(order):
         end = begin + 1
-        while end < len(order) and rows[order[end], ROW_TIME] == rows[order[begin], ROW_TIME]:
+        while end < len(order) and keys[end] == keys[begin]:
             end += 1
         width = 1
         while width < end - begin:
@@ -86,7 +92,7 @@ def _sort_ties(rows: Ints, flows: Flows, port_rank: Ints, order: Ints, spare: In
 
 @inlined
 def _comes_first(rows: Ints, flows: Flows, port_rank: Ints, one: int, other: int) -> bool:
-    """Whether a row comes before another of the same time."""
+    """Whether a row comes before another of the same time, or time and type."""
     if rows[one, ROW_TYPE] != rows[other, ROW_TYPE]:
         return rows[one, ROW_TYPE] < rows[other, ROW_TYPE]
     if rows[one, ROW_QUEUE] != rows[other, ROW_QUEUE]:

@@ -93,11 +93,12 @@ def detect_in_processes(
     context: Context,
     wanted: RowFilter,
 ) -> Iterator[Detected]:
-    """What detect makes of these partitions in processes that end with this iterator; this one is one of `workers`.
+    """What detect makes of these partitions in so many processes beside this one, which end with this iterator.
 
-    Whoever takes what is made has a core's worth of work with it.
+    Whoever takes what is made has work of its own with it, so that the processes together keep `workers` cores busy
+    whoever has more to do.
     """
-    shares = _shares(folder, partitions, workers - 1)
+    shares = _shares(folder, partitions, workers)
     processes: list[tuple[ForkServerProcess, Connection]] = []
     try:
         for share in shares:
