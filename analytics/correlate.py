@@ -278,7 +278,7 @@ class Correlate:
         events, named = fabric.asked.named(batch.stream.source, batch.stream.device, batch.ports, events, inside > 0)
         if pauses:
             self._end_pauses(fabric, state.follow(events, named, pauses_alone))
-        fabric.waiting.add(Named(events, named), windows_alone)
+        fabric.waiting.add(Named(events, named), windows_alone, newest_ns)
         fabric.newest_ns = max(fabric.newest_ns, newest_ns)
         fabric.changed = True
 

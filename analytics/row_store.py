@@ -14,7 +14,7 @@ import numpy.typing as npt
 from analytics import layout
 from analytics.compiled import kernel
 from analytics.layout import Bools, Ints
-from analytics.order import in_order
+from analytics.order import pick_in_order
 
 Flows = npt.NDArray[np.uint64]
 
@@ -56,11 +56,11 @@ class RowStore:
 
     def take(self, due: Bools, port_rank: Ints) -> tuple[Ints, Flows]:
         """The rows of a mask in order, which stand until the next call; the others stay."""
-        order = in_order(self.rows, self._flows, port_rank, np.flatnonzero(due))
-        if len(order) > len(self._taken[0]):
-            self._taken = _grown(*self._taken, 0, len(order))
-        rows, flows = self._taken[0][: len(order)], self._taken[1][: len(order)]
-        _gather(self._rows, self._flows, order, rows, flows)
+        chosen = np.flatnonzero(due)
+        if len(chosen) > len(self._taken[0]):
+            self._taken = _grown(*self._taken, 0, len(chosen))
+        rows, flows = self._taken[0][: len(chosen)], self._taken[1][: len(chosen)]
+        pick_in_order(self._rows, self._flows, port_rank, chosen, rows, flows)
         self._count = _leave(self._rows, self._flows, due)
         return rows, flows
 
@@ -86,15 +86,6 @@ def _grown(rows: Ints, flows: Flows, count: int, needed: int) -> tuple[Ints, Flo
     more, more_flows = np.empty((room, layout.ROW_COLUMNS), np.int64), np.empty(room, np.uint64)
     more[:count], more_flows[:count] = rows[:count], flows[:count]
     return more, more_flows
-
-
-@kernel
-def _gather(rows: Ints, flows: Flows, order: Ints, out: Ints, out_flows: Flows) -> None:
-    """The rows of these numbers."""
-    for place in range(len(order)):
-        for column in range(layout.ROW_COLUMNS):
-            out[place, column] = rows[order[place], column]
-        out_flows[place] = flows[order[place]]
 
 
 @kernel

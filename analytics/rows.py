@@ -21,6 +21,7 @@ from stream import kinds
 from stream.record import (
     FLOW,
     KIND_BIT,
+    PORT_BIT,
     PRIORITY_BIT,
     QUALITY_BIT,
     SIDE_BIT,
@@ -44,10 +45,34 @@ _IS_WINDOW = np.zeros(256, np.bool_)
 _IS_WINDOW[[_QUEUE_DEPTH, _PORT_BYTES, _FLOW_BYTES, _ECN_MARKED]] = True
 
 
-def without_effect(events: Events) -> npt.NDArray[np.bool_]:
-    """Rows that change nothing but the names known and the newest time: bytes that came in."""
-    kind = events["kind"]
-    return ((kind == kinds.PORT_BYTES) | (kind == kinds.FLOW_BYTES)) & (events["side"] == kinds.SIDE_RX)
+@kernel
+def with_effect(events: Words, keep: layout.Bools, named: layout.Bools) -> int:
+    """Marks in `keep` the rows that do not come to nothing, as bytes do that came in; returns how many.
+
+    The newest row stays, since it says how far time has come, and so do all rows of a port that has no others, since
+    they name it. `named`, by the number of a port, is False to begin with.
+    """
+    count = newest = 0
+    for i in range(len(events)):
+        small = events[i, SMALL]
+        kind = small >> KIND_BIT & 0xFF
+        keep[i] = (kind != _PORT_BYTES and kind != _FLOW_BYTES) or small >> SIDE_BIT & 0xFF != _RX
+        count += keep[i]
+        if events[i, TIME] > events[newest, TIME]:
+            newest = i
+    if len(events) > 0 and not keep[newest]:
+        keep[newest] = True
+        count += 1
+    if count == len(events):
+        return count
+    for i in range(len(events)):
+        if keep[i]:
+            named[events[i, SMALL] >> PORT_BIT & 0xFFFF] = True
+    for i in range(len(events)):
+        if not keep[i] and not named[events[i, SMALL] >> PORT_BIT & 0xFFFF]:
+            keep[i] = True
+            count += 1
+    return count
 
 
 def add_window_rows(

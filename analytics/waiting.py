@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analytics.layout import Ints
+from analytics.layout import FOREVER, Ints
 from stream.record import Events, joined, picked
 
 
@@ -52,12 +52,15 @@ class Waiting:
     """What waits of one fabric."""
 
     def __init__(self) -> None:
-        self._windows: list[Named] = []
-        self._others: list[Named] = []
+        self._windows: list[_Part] = []
+        self._others: list[_Part] = []
 
-    def add(self, rows: Named, windows_alone: bool = False) -> None:
-        """Takes rows in; whether they are windows alone makes no difference but for the time that it takes."""
-        (self._windows if windows_alone else self._others).append(rows)
+    def add(self, rows: Named, windows_alone: bool = False, newest_ns: int = FOREVER) -> None:
+        """Takes rows in, none of which is later than `newest_ns`.
+
+        Whether they are windows alone makes no difference but for the time that it takes.
+        """
+        (self._windows if windows_alone else self._others).append((rows, newest_ns))
 
     def take(self, until_ns: int) -> tuple[Named, Named]:
         """Windows and others from before a time, which wait no more."""
@@ -67,10 +70,20 @@ class Waiting:
 
     def rows(self) -> tuple[Named, Named]:
         """Windows and others, which go on waiting."""
-        self._windows, self._others = [Named.of(self._windows)], [Named.of(self._others)]
-        return self._windows[0], self._others[0]
+        return Named.of(part for part, _ in self._windows), Named.of(part for part, _ in self._others)
 
 
-def _split(parts: list[Named], until_ns: int) -> tuple[list[Named], list[Named]]:
-    both = [part.split(until_ns) for part in parts]
-    return [before for before, _ in both if len(before.numbers)], [rest for _, rest in both if len(rest.numbers)]
+_Part = tuple[Named, int]
+"""Rows, and what none of them is later than."""
+
+
+def _split(parts: list[_Part], until_ns: int) -> tuple[list[Named], list[_Part]]:
+    due: list[Named] = []
+    left: list[_Part] = []
+    for part, newest_ns in parts:
+        before, rest = part.split(until_ns) if newest_ns >= until_ns else (part, part.none())
+        if len(before.numbers):
+            due.append(before)
+        if len(rest.numbers):
+            left.append((rest, newest_ns))
+    return due, left
