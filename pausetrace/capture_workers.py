@@ -1,4 +1,4 @@
-"""detect over a capture, in this process or spread over several: each has partitions of its own and sends episodes.
+"""detect over a capture, in this process or in several beside it: each has partitions of its own and sends episodes.
 
 In: a capture's partitions. Out: `Detected` blocks in the order of Kafka's time, whatever the number of processes.
 """
