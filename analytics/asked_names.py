@@ -8,7 +8,7 @@ port for each CPU; which part of the host it was, they say in `flow`.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -78,6 +78,8 @@ class AskedNames:
         self._source_of: list[int] = []
         self._source_numbers: Ints = np.zeros(0, np.int64)
         self._numbers: dict[tuple[str, str, str], int] = {}
+        self._of_devices: dict[tuple[str, str], dict[str, int]] = {}
+        """By source and device, the numbers of ports that batches named."""
         self._part_numbers: dict[str, int] = {}
         self._of_batches: dict[tuple[str, str, tuple[str, ...]], Ints] = {}
         """Most sources name the same ports in every batch."""
@@ -99,7 +101,10 @@ class AskedNames:
         if known is None:
             if len(self._of_batches) >= MAX_REMEMBERED:
                 self._of_batches.clear()
-            known = np.array([self.number(source, device, port) for port in ports], np.int64)
+            of_device = self._of_devices.setdefault((source, device), {})
+            known = np.fromiter(map(of_device.get, ports, repeat(-1)), np.int64, len(ports))
+            for place in np.flatnonzero(known < 0).tolist():
+                known[place] = of_device[ports[place]] = self.number(source, device, ports[place])
             self._of_batches[source, device, ports] = known
         return known
 

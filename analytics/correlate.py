@@ -16,11 +16,12 @@ import msgspec
 from analytics import layout
 from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, input_stream
-from analytics.layout import FOREVER, NEVER, Ints
+from analytics.layout import FOREVER, NEVER
 from analytics.pause_logs import LAG_NS
 from analytics.rows import glance
 from analytics.streams import Cut, Stream
 from analytics.verdict import cascade
+from analytics.waiting import Named
 from stream import snapshot
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import FINAL, Cascade
@@ -29,7 +30,7 @@ from stream.deadlines import Standing
 from stream.facts import Device, Fact, Flow, Idle, Link, fact_stream
 from stream.messages import Item
 from stream.progress import Settled
-from stream.record import MAX_TIME_NS, Events, picked, words
+from stream.record import MAX_TIME_NS, picked, words
 from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspended, SourceUp, announced_as
 from stream.topics import FACTS
 
@@ -211,7 +212,7 @@ class Correlate:
     def _end_pauses(self, fabric: Fabric, cuts: Sequence[Cut]) -> None:
         for cut in cuts:
             self.counters["pauses_ended_by_suspension"] += len(cut.events)
-            fabric.waiting.append(cut)
+            fabric.waiting.add(Named(*cut))
             fabric.changed = True
 
     def _take(self, fabric: Fabric, item: Batch | Fact | Idle) -> None:
@@ -262,8 +263,8 @@ class Correlate:
             device = fabric.engine.topology.place_device(batch.stream.device)
             fabric.engine.noted.losses.append((time_ns, device, batch.seq - state.next_seq))
         due_ns = max(state.mark_ns, fabric.settled_ns)
-        late, newest_ns, pauses, inside = glance(words(events), due_ns)
-        pauses_alone = pauses == len(events)
+        late, newest_ns, pauses, inside, windows = glance(words(events), due_ns)
+        pauses_alone, windows_alone = pauses == len(events), windows == len(events)
         if late:
             self.counters["late_rows"] += late
             events = picked(events, events["time_ns"] >= due_ns)
@@ -277,7 +278,7 @@ class Correlate:
         events, named = fabric.asked.named(batch.stream.source, batch.stream.device, batch.ports, events, inside > 0)
         if pauses:
             self._end_pauses(fabric, state.follow(events, named, pauses_alone))
-        fabric.waiting.append((events, named))
+        fabric.waiting.add(Named(events, named), windows_alone, newest_ns)
         fabric.newest_ns = max(fabric.newest_ns, newest_ns)
         fabric.changed = True
 
@@ -303,9 +304,7 @@ class Correlate:
         tick_ns = least if least == MARK_END else least // TICK_NS * TICK_NS
         if tick_ns <= fabric.settled_ns:
             return []
-        events, numbers = fabric.rows()
-        due = events["time_ns"] < tick_ns
-        fabric.waiting = [(picked(events, ~due), numbers[~due])] if not due.all() else []
+        windows, others = fabric.waiting.take(tick_ns)
         finals: list[Item] = []
 
         def publish(closed: Closed) -> None:
@@ -314,7 +313,7 @@ class Correlate:
             fabric.slow_ranks.explain(final, fabric.engine.topology)
             finals.extend(_ended_by(fabric, closed, final))
 
-        finals += self._advance(fabric, fabric.engine, picked(events, due), numbers[due], tick_ns, publish)
+        finals += self._advance(fabric, fabric.engine, windows, others, tick_ns, publish)
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
         fabric.settled_ns = tick_ns
         oldest_ns = fabric.engine.oldest_ns()
@@ -350,8 +349,8 @@ class Correlate:
         self,
         fabric: Fabric,
         engine: Engine,
-        events: Events,
-        numbers: Ints,
+        windows: Named,
+        others: Named,
         until_ns: int,
         publish: Callable[[Closed], None],
     ) -> list[Cascade]:
@@ -371,12 +370,10 @@ class Correlate:
                     engine.add_fact(fact, from_ns)
             facts = [(from_ns, fact) for from_ns, fact in facts if from_ns >= stop_ns]
             horizon_ns = fabric.announced.horizon_ns(stop_ns - 1)
-            now, now_numbers = events, numbers
-            if stop_ns < until_ns:
-                due = events["time_ns"] < stop_ns
-                now, now_numbers = picked(events, due), numbers[due]
-                events, numbers = picked(events, ~due), numbers[~due]
-            now, places = engine.placed(now, now_numbers, fabric.asked, fabric.announced)
+            windows_now, windows = windows.split(stop_ns)
+            others_now, others = others.split(stop_ns)
+            now, places = engine.placed(*others_now, fabric.asked, fabric.announced)
+            engine.add_windows(*windows_now, fabric.asked, horizon_ns)
             engine.add_rows(now, places, fabric.announced, horizon_ns, fabric.asked.parts)
             if engine is fabric.engine:
                 fabric.slow_ranks.take(now, places, engine.topology, engine.noted)
@@ -425,10 +422,10 @@ class Correlate:
             fabric.provisional[closed.id] = Provisional(now, int(ahead.slots[closed.slot, layout.S_FIRST_QUEUE]))
             out.append(now)
 
-        events, numbers = fabric.rows()
+        windows, others = fabric.waiting.rows()
         ahead.wanted = wanted
         ahead.logs.newest_ns = fabric.newest_ns
-        self._advance(fabric, ahead, events, numbers, MARK_END, publish)
+        self._advance(fabric, ahead, windows, others, MARK_END, publish)
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -334,7 +335,7 @@ class Detect:
             ports: tuple[str, ...] = ()
             if len(part):
                 renumber_ports(words(part), numbers)
-                ports = tuple(name for name, number in zip(names, numbers.tolist(), strict=True) if number >= 0)
+                ports = tuple(compress(names, (numbers >= 0).tolist()))
             last = start + MAX_EVENTS >= len(episodes)
             mark_ns = state.mark_ns if last else int(part["time_ns"][-1])
             out.append(Batch(episode_stream(stream), state.out_seq, mark_ns, ports, part, lost=state.lost))

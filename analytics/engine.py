@@ -25,11 +25,11 @@ from analytics.kernel import run
 from analytics.ledger import Ledger, Ledgers
 from analytics.membership import forget_slots, living
 from analytics.noted import Noted
-from analytics.order import in_order
 from analytics.pause_logs import PauseLogs
 from analytics.port_sets import ALL
 from analytics.renames import carry_names
-from analytics.rows import with_window_rows
+from analytics.row_store import RowStore
+from analytics.rows import add_window_rows
 from analytics.tellers import Tellers
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows, SentByFlows
@@ -70,8 +70,7 @@ class Engine:
         self.cursor_ns = layout.NEVER
         self._needed_ns = layout.NEVER
         self.next_expiry_ns = layout.FOREVER
-        self._rows: Ints = np.zeros((0, layout.ROW_COLUMNS), np.int64)
-        self._row_flows: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._rows = RowStore()
         self.queues = layout.new_state(0, layout.Q_COLUMNS)
         self.roots: Ints = np.zeros((0, layout.MAX_ROOTS), np.int64)
         self.shares: npt.NDArray[np.float64] = np.zeros((0, layout.MAX_ROOTS))
@@ -109,17 +108,14 @@ class Engine:
 
     def placed(self, events: Events, numbers: Ints, names: AskedNames, announced: Announced) -> tuple[Events, Ints]:
         """The rows that count, of those that come next in event time, and the ports that their names mean by now."""
-        self._grow()
-        place = self.topology.place
-        new = [place(*pair) for pair in names.pairs[len(self._places) :]]
-        self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
+        places = self._places_of(names)
         sources = names.source_of(numbers)
 
         def has_ended(port: int, source: str, time_ns: int) -> bool:
             device = self.topology.devices[self.topology.ports[port][0]]
             return announced.has_ended(device, source, time_ns, self.topology.names)
 
-        events, ports, left_out = self.tellers.chosen(events, self._places[numbers], sources, names.sources, has_ended)
+        events, ports, left_out = self.tellers.chosen(events, places[numbers], sources, names.sources, has_ended)
         self.counters["pauses_told_by_others"] += left_out
         untrue = impossible(events)
         if untrue.any():
@@ -136,17 +132,39 @@ class Engine:
         """
         self._grow()
         self.logs.take(events, ports, self.topology, announced, self.counters)
-        self._rows, self._row_flows = with_window_rows(
-            self._rows, self._row_flows, events, ports, horizon_ns, self.cursor_ns, self.flows, self.topology,
-            self.counters,
-        )  # fmt: skip
+        self._add_window_rows(events, ports, horizon_ns)
+        self._note(events, ports, horizon_ns, parts)
+
+    def add_windows(self, events: Events, numbers: Ints, names: AskedNames, horizon_ns: int) -> None:
+        """Takes settled rows in that are of windows alone (analytics.rows.glance), with their names' numbers."""
+        ports = self._places_of(names)[numbers]
+        self._grow()
+        self._add_window_rows(events, ports, horizon_ns)
+        unresolved = self.topology.unresolved[ports]
+        if unresolved.any():
+            self._note(picked(events, unresolved), ports[unresolved], horizon_ns, ())
+
+    def _places_of(self, names: AskedNames) -> Ints:
+        """By the number of a pair of names, the port that it means."""
+        self._grow()
+        place = self.topology.place
+        new = [place(*pair) for pair in names.pairs[len(self._places) :]]
+        self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
+        return self._places
+
+    def _add_window_rows(self, events: Events, ports: Ints, horizon_ns: int) -> None:
+        newest_ns = add_window_rows(
+            self._rows, events, ports, horizon_ns, self.cursor_ns, self.flows, self.topology, self.counters
+        )
+        self.noted.newest_ns = max(self.noted.newest_ns, newest_ns)
+
+    def _note(self, events: Events, ports: Ints, horizon_ns: int, parts: Sequence[str]) -> None:
         self.counters["readings_not_kept"] += self.noted.take(events, ports, self.topology, horizon_ns, parts)
         self._count_unresolved(self._unresolved_names(events, ports))
 
     def add_pauses(self, rows: Ints) -> None:
         """Takes the kernel's rows of pauses in, one sequence a queue and on one clock."""
-        self._rows = np.concatenate((self._rows, rows))
-        self._row_flows = np.concatenate((self._row_flows, np.zeros(len(rows), np.uint64)))
+        self._rows.add(rows)
 
     def advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         """Takes all rows before `until_ns` into account; `on_closed` sees each cascade `keep_ns` after its end.
@@ -164,10 +182,7 @@ class Engine:
     def _advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         self._grow()
         if len(self._rows):
-            due = self._due(until_ns)
-            order = in_order(self._rows, self._row_flows, self.topology.port_rank, np.flatnonzero(due))
-            rows, flows = self._rows[order], self._row_flows[order]
-            self._rows, self._row_flows = self._rows[~due], self._row_flows[~due]
+            rows, flows = self._rows.take(self._due(until_ns), self.topology.port_rank)
             of_flows = np.flatnonzero(rows[:, layout.ROW_TYPE] == layout.FLOW)
             columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
             self.sent.add(FlowRows(flows[of_flows], *(rows[of_flows, column] for column in columns)))
@@ -184,7 +199,7 @@ class Engine:
 
     def _due(self, until_ns: int) -> npt.NDArray[np.bool_]:
         """Which rows are from before a time; windows of devices whose clocks are not in step are set right."""
-        rows = self._rows
+        rows = self._rows.rows
         if not self._ahead.any():
             return rows[:, layout.ROW_TIME] < until_ns
         shift = self._ahead[self.topology.port_device[rows[:, layout.ROW_QUEUE] // PRIORITIES]]
@@ -225,7 +240,8 @@ class Engine:
         twin.sent = self.sent.copy()
         twin.logs = self.logs.copy()
         twin.noted, twin.tellers, twin._counted = self.noted.copy(), self.tellers.copy(), set(self._counted)
-        for name in ("_rows", "queues", "roots", "shares", "missed", "devices", "ports", "slots", "filled"):
+        twin._rows = self._rows.copy()
+        for name in ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "filled"):
             setattr(twin, name, getattr(self, name).copy())
         twin.free_slots, twin._released = list(self.free_slots), []
         return twin
@@ -242,7 +258,9 @@ class Engine:
     def state(self) -> dict[str, Any]:
         """Plain structures and arrays for a snapshot."""
         state: dict[str, Any] = {name: getattr(self, name) for name in _STATE_ARRAYS}
+        rows, row_flows = self._rows.state()
         return state | {
+            "_rows": rows, "_row_flows": row_flows,
             "topology": self.topology.state(), "ledgers": self.ledgers.state(), "cursor_ns": self.cursor_ns,
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
             "noted": self.noted.state(), "tellers": self.tellers.state(), "sent": self.sent.state(),
@@ -254,6 +272,7 @@ class Engine:
         """Continues from `state()`."""
         for name in _STATE_ARRAYS:
             setattr(self, name, state[name])
+        self._rows.load([state["_rows"], state["_row_flows"]])
         self.filled = self.filled[:0]
         self.topology = Topology.of_state(state["topology"])
         self.ledgers.load(state["ledgers"])
@@ -322,10 +341,9 @@ class Engine:
     def _carry_names(self) -> None:
         topology = self.topology
         ends = carry_names(
-            topology, self._rows, self.queues, self.roots, self.shares, self.devices, max(self.cursor_ns, 0)
+            topology, self._rows.rows, self.queues, self.roots, self.shares, self.devices, max(self.cursor_ns, 0)
         )
-        self._rows = np.concatenate((self._rows, ends))
-        self._row_flows = np.concatenate((self._row_flows, np.zeros(len(ends), np.uint64)))
+        self._rows.add(ends)
         self.noted.carry(topology)
         self.logs.carry(topology)
 
@@ -458,4 +476,4 @@ class Engine:
         return Closed(slot, self.cascade_id(slot), start_ns, end_ns, self.ledgers.of(slot), still_open)
 
 
-_STATE_ARRAYS = ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "_rows", "_row_flows", "_groups")
+_STATE_ARRAYS = ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "_groups")

@@ -12,14 +12,14 @@ from analytics.announced import Announced
 from analytics.asked_names import AskedNames
 from analytics.detect import episode_stream
 from analytics.engine import Engine
-from analytics.layout import Ints
 from analytics.not_the_fabric import NotTheFabric
 from analytics.streams import Stream
+from analytics.waiting import Named, Waiting
 from stream import messages
 from stream.batch import Batch, StreamKey
 from stream.cascade import Cascade
 from stream.facts import Device, Fact, Idle, Link
-from stream.record import EVENT, Events, joined
+from stream.record import EVENT
 from stream.roster import RosterChange, SourceUp
 from stream.topics import FACTS, RAW
 
@@ -61,8 +61,7 @@ class Fabric:
     settled_ns: int = 0
     newest_ns: int = 0
     asked: AskedNames = field(default_factory=AskedNames)
-    waiting: list[tuple[Events, Ints]] = field(default_factory=list)
-    """Rows, and of each the number of the names that it came under."""
+    waiting: Waiting = field(default_factory=Waiting)
     slow_ranks: NotTheFabric = field(default_factory=NotTheFabric)
     facts: list[tuple[int, Device | Link]] = field(default_factory=list)
     """Facts by the time from which they hold."""
@@ -89,18 +88,9 @@ class Fabric:
         if isinstance(change, SourceUp):
             self.later_streams |= {stream for key in change.stream_keys() if (stream := input_stream(key))}
 
-    def rows(self) -> tuple[Events, Ints]:
-        """The rows that wait, and the number of the names of each."""
-        if not self.waiting:
-            return np.zeros(0, EVENT), np.zeros(0, np.int64)
-        return (
-            joined([events for events, _ in self.waiting]),
-            np.concatenate([numbers for _, numbers in self.waiting]),
-        )
-
     def state(self) -> dict[str, Any]:
         """Plain structures and arrays for a snapshot."""
-        events, numbers = self.rows()
+        events, numbers = Named.of(self.waiting.rows())
         return {
             "fabric": self.engine.fabric,
             "engine": self.engine.state(),
@@ -144,7 +134,7 @@ class Fabric:
             fabric.asked.part(part)
         fabric.slow_ranks.load(state["slow_ranks"])
         events, numbers = state["waiting"]
-        fabric.waiting = [(events.view(EVENT), numbers)] if len(numbers) else []
+        fabric.waiting.add(Named(events.view(EVENT), numbers))
         fabric.facts = [
             (from_ns, cast("Device | Link", messages.decode(*message))) for from_ns, *message in state["facts"]
         ]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from array import array
 from bisect import insort
 from collections.abc import Callable, Hashable
-from itertools import repeat
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from analytics.flow_places import FlowPlaces
 from analytics.layout import FOREVER, NEVER, Ints
 from analytics.topology import Topology
 from stream.facts import Flow
@@ -73,7 +73,7 @@ class KnownFlows:
         self._through = _ByName[tuple[str, str]](lambda names, place: names.resolve(*place)[:2])
         # For whole runs of rows: the place of a flow in two columns, from when on its only version holds (FOREVER where
         # there are several), and the number of its destination's name.
-        self._row: dict[int, int] = {}
+        self._rows = FlowPlaces()
         self._only_ns, self._destination = array("q"), array("q")
         self._destinations: dict[str, int] = {}
         self._placed: tuple[Topology | None, int, list[int]] = (None, -1, [])
@@ -95,7 +95,7 @@ class KnownFlows:
             self._to.add(kept.dst_device, number)
             for hop in kept.path:
                 self._through.add((hop.device, hop.out_port), number)
-        row = self._row.setdefault(number, len(self._row))
+        row = self._rows.place(number)
         if row == len(self._only_ns):
             self._only_ns.append(FOREVER)
             self._destination.append(0)
@@ -139,14 +139,12 @@ class KnownFlows:
         """Index of each flow's destination device + 1, 0 where the flow is not known at the row's time."""
         if not self._versions or not len(flows):
             return np.zeros(len(flows), np.int64)
-        found, index = np.unique(flows, return_inverse=True)
-        rows = np.fromiter(map(self._row.get, found.tolist(), repeat(-1)), np.int64, len(found))
-        only_ns = np.frombuffer(self._only_ns, np.int64)[rows]
-        place = np.array(self._places(topology), np.int64)[np.frombuffer(self._destination, np.int64)[rows]] + 1
-        place[rows < 0] = 0
+        rows = self._rows.places(flows)
+        place = np.array(self._places(topology), np.int64)[np.frombuffer(self._destination, np.int64)] + 1
+        destinations: Ints = place[rows]
         # The others ask for each row, by its time.
-        place[(rows >= 0) & (only_ns > int(times_ns.min()))] = -1
-        destinations: Ints = place[index]
+        destinations[np.frombuffer(self._only_ns, np.int64)[rows] > times_ns] = -1
+        destinations[rows < 0] = 0
         for row in np.flatnonzero(destinations < 0).tolist():
             known = self.at(int(flows[row]), int(times_ns[row]))
             destinations[row] = topology.place_device(known.dst_device) + 1 if known is not None else 0

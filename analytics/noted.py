@@ -75,14 +75,14 @@ class Noted:
         """(time_ns, device, rows lost or UNKNOWN) of sequence gaps and source losses."""
         self.unexplained = Unexplained()
         self.blind = Blind()
-        self._newest_ns = 0
+        self.newest_ns = 0
+        """The latest time of a row that has settled."""
 
     def take(self, events: Events, ports: Ints, topology: Topology, horizon_ns: int, parts: Sequence[str] = ()) -> int:
         """Reads settled rows; returns how many readings are too many to be kept.
 
         `parts` names what rows from inside a host say in `flow`.
         """
-        self._newest_ns = max(self._newest_ns, int(events["time_ns"].max(initial=0)))
         kind = events["kind"]
         pcie = np.isin(kind, (kinds.PCIE_WIDTH, kinds.PCIE_SPEED, kinds.PCIE_RATE))
         for row, port in zip(events[pcie], ports[pcie].tolist(), strict=True):
@@ -158,7 +158,7 @@ class Noted:
         self.unexplained.forget(before_ns)
         self.blind.forget(before_ns)
         # When all sources have gone, what is still open ends with the newest row.
-        before_ns = min(old_ns, self._newest_ns) - NOTED_NS
+        before_ns = min(old_ns, self.newest_ns) - NOTED_NS
         for device in [d for d, readings in self.readings.items() if readings[0].time_ns < before_ns]:
             kept = [reading for reading in self.readings[device] if reading.time_ns >= before_ns]
             if kept:
@@ -174,7 +174,7 @@ class Noted:
         twin._kept = {device: kept.copy() for device, kept in self._kept.items()}
         twin.losses, twin.unexplained = list(self.losses), self.unexplained.copy()
         twin.blind = self.blind.copy()
-        twin._newest_ns = self._newest_ns
+        twin.newest_ns = self.newest_ns
         return twin
 
     def state(self) -> list[Any]:
@@ -182,13 +182,13 @@ class Noted:
         pcie = [[device, [list(reading) for reading in readings]] for device, readings in self.pcie.items()]
         reported = [[device, [list(reading) for reading in readings]] for device, readings in self.readings.items()]
         losses = [list(loss) for loss in self.losses]
-        return [pcie, losses, self.unexplained.state(), reported, self._newest_ns, self.blind.state()]
+        return [pcie, losses, self.unexplained.state(), reported, self.newest_ns, self.blind.state()]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Noted:
         """Continues from `state()`."""
         noted = cls()
-        pcie, losses, unexplained, reported, noted._newest_ns, blind = state
+        pcie, losses, unexplained, reported, noted.newest_ns, blind = state
         noted.pcie = {device: [PcieReading(*reading) for reading in readings] for device, readings in pcie}
         noted.readings = {device: [Reading(*reading) for reading in readings] for device, readings in reported}
         noted._kept = {device: _counted(readings) for device, readings in noted.readings.items()}

@@ -1,6 +1,6 @@
 """The order in which the kernel takes rows: by time, and at one instant by type, place and contents, never by arrival.
 
-In: rows (columns ROW_* of analytics.layout), the flow of each, the rank of each port. Out: the rows' numbers in order.
+In: rows (columns ROW_* of analytics.layout), the flow of each, the rank of each port. Out: copies of them in order.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.compiled import inlined, kernel
-from analytics.layout import ROW_AMOUNT, ROW_ORDER, ROW_QUEUE, ROW_START, ROW_TIME, ROW_TYPE
+from analytics.layout import ROW_AMOUNT, ROW_COLUMNS, ROW_ORDER, ROW_QUEUE, ROW_START, ROW_TIME, ROW_TYPE
 from analytics.topology import PRIORITIES
 
 DIGIT_BITS = 11
 DIGITS = 1 << DIGIT_BITS
+TYPE_BITS = 3
+"""What the type of a row takes behind its time."""
 MOST_PASSES = 4
 """Times that wait together span seconds, 2**33 ns, where a digit at a time is quicker than to compare."""
 
@@ -21,19 +23,26 @@ Ints = npt.NDArray[np.int64]
 Flows = npt.NDArray[np.uint64]
 
 
-def in_order(rows: Ints, flows: Flows, port_rank: Ints, chosen: Ints) -> Ints:
-    """The chosen rows in the order of event time; ties by type, names (`port_rank`), start, order, amount, flow."""
+def pick_in_order(rows: Ints, flows: Flows, port_rank: Ints, chosen: Ints, out: Ints, out_flows: Flows) -> None:
+    """Writes the chosen rows in the order of event time; ties by type, names (`port_rank`), start, order, amount, flow.
+
+    `out` and `out_flows` have room for just those.
+    """
     order, spare = chosen.copy(), np.empty_like(chosen)
-    times = rows[chosen, ROW_TIME]
-    least, most = (int(times.min()), int(times.max())) if len(times) else (0, 0)
-    passes = -(-(most - least).bit_length() // DIGIT_BITS)
+    keys = rows[chosen, ROW_TIME]
+    least, most = (int(keys.min()), int(keys.max())) if len(keys) else (0, 0)
+    passes = -(-((most - least).bit_length() + TYPE_BITS) // DIGIT_BITS)
     if passes <= MOST_PASSES:
-        _sort_keys(times - least, order, np.empty_like(chosen), spare, np.empty(DIGITS, np.int64), passes)
+        keys -= least
+        keys <<= TYPE_BITS
+        keys += rows[chosen, ROW_TYPE]
+        _sort_keys(keys, order, np.empty_like(chosen), spare, np.empty(DIGITS, np.int64), passes)
     else:
-        order = order[np.argsort(times, kind="stable")]
+        by_time = np.argsort(keys, kind="stable")
+        keys, order = keys[by_time], order[by_time]
+    _pick(rows, flows, order, out, out_flows)
     # Of rows polled together some few have one time: to sort all rows by each column takes several times as long.
-    _sort_ties(rows, flows, port_rank, order, spare)
-    return order
+    _sort_ties(rows, flows, port_rank, keys, order, np.empty_like(chosen), spare, out, out_flows)
 
 
 @kernel
@@ -57,13 +66,30 @@ def _sort_keys(keys: Ints, order: Ints, spare_keys: Ints, spare: Ints, starts: I
 
 
 @kernel
-def _sort_ties(rows: Ints, flows: Flows, port_rank: Ints, order: Ints, spare: Ints) -> None:
-    """Sorts each run of `order` of one time by merging; `spare` is as long as `order`."""
+def _pick(rows: Ints, flows: Flows, order: Ints, out: Ints, out_flows: Flows) -> None:
+    for place in range(len(order)):
+        for column in range(ROW_COLUMNS):
+            out[place, column] = rows[order[place], column]
+        out_flows[place] = flows[order[place]]
+
+
+@kernel
+def _sort_ties(
+    rows: Ints, flows: Flows, port_rank: Ints, keys: Ints, order: Ints, sorted_: Ints, spare: Ints, out: Ints,
+    out_flows: Flows,
+) -> None:  # fmt: skip
+    """Sorts each run of one key in `out` by merging: where rows lie beside each other, since memory is what it costs.
+
+    `order` says from where they were picked, `sorted_` and `spare` are as long.
+    """
     begin = 0
-    while begin < len(order):
+    while begin < len(keys):
         end = begin + 1
-        while end < len(order) and rows[order[end], ROW_TIME] == rows[order[begin], ROW_TIME]:
+        while end < len(keys) and keys[end] == keys[begin]:
             end += 1
+        if end - begin > 1:
+            for place in range(begin, end):
+                sorted_[place] = place
         width = 1
         while width < end - begin:
             for low in range(begin, end, 2 * width):
@@ -71,22 +97,29 @@ def _sort_ties(rows: Ints, flows: Flows, port_rank: Ints, order: Ints, spare: In
                 left, right = low, middle
                 for place in range(low, high):
                     if left < middle and (
-                        right >= high or not _comes_first(rows, flows, port_rank, order[right], order[left])
+                        right >= high or not _comes_first(out, out_flows, port_rank, sorted_[right], sorted_[left])
                     ):
-                        spare[place] = order[left]
+                        spare[place] = sorted_[left]
                         left += 1
                     else:
-                        spare[place] = order[right]
+                        spare[place] = sorted_[right]
                         right += 1
             for place in range(begin, end):
-                order[place] = spare[place]
+                sorted_[place] = spare[place]
             width *= 2
+        if end - begin > 1:
+            for place in range(begin, end):
+                row = order[sorted_[place]]
+                if sorted_[place] != place:
+                    for column in range(ROW_COLUMNS):
+                        out[place, column] = rows[row, column]
+                    out_flows[place] = flows[row]
         begin = end
 
 
 @inlined
 def _comes_first(rows: Ints, flows: Flows, port_rank: Ints, one: int, other: int) -> bool:
-    """Whether a row comes before another of the same time."""
+    """Whether a row comes before another of the same time, or time and type."""
     if rows[one, ROW_TYPE] != rows[other, ROW_TYPE]:
         return rows[one, ROW_TYPE] < rows[other, ROW_TYPE]
     if rows[one, ROW_QUEUE] != rows[other, ROW_QUEUE]:

@@ -1,7 +1,7 @@
 """Episode events become rows of the kernel: where, when and in which order they take effect.
 
 In: settled events with the topology's index of each one's port. Out: rows (columns ROW_* of analytics.layout), and the
-flow of each.
+flow of each, in a RowStore.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from analytics import layout
 from analytics.asked_names import INSIDE
 from analytics.compiled import kernel
 from analytics.flows import KnownFlows
+from analytics.row_store import RowStore
 from analytics.topology import PRIORITIES, Topology
 from stream import kinds
 from stream.record import (
     FLOW,
     KIND_BIT,
+    PORT_BIT,
     PRIORITY_BIT,
+    QUALITY_BIT,
     SIDE_BIT,
     SMALL,
     SPAN,
@@ -33,23 +36,47 @@ from stream.record import (
 
 Ints = npt.NDArray[np.int64]
 Flows = npt.NDArray[np.uint64]
-Rows = tuple[Ints, Flows]
 
 _QUEUE_DEPTH, _PORT_BYTES, _FLOW_BYTES, _ECN_MARKED, _RX, _NO_PRIORITY = (
     kinds.QUEUE_DEPTH, kinds.PORT_BYTES, kinds.FLOW_BYTES, kinds.ECN_MARKED, kinds.SIDE_RX, kinds.NO_PRIORITY,
 )  # fmt: skip
-_PAUSE_OPEN, _PAUSE_INTERVAL = kinds.PAUSE_OPEN, kinds.PAUSE_INTERVAL
+_PAUSE_OPEN, _PAUSE_INTERVAL, _GAP = kinds.PAUSE_OPEN, kinds.PAUSE_INTERVAL, kinds.GAP
+_IS_WINDOW = np.zeros(256, np.bool_)
+_IS_WINDOW[[_QUEUE_DEPTH, _PORT_BYTES, _FLOW_BYTES, _ECN_MARKED]] = True
 
 
-def without_effect(events: Events) -> npt.NDArray[np.bool_]:
-    """Rows that change nothing but the names known and the newest time: bytes that came in."""
-    kind = events["kind"]
-    return ((kind == kinds.PORT_BYTES) | (kind == kinds.FLOW_BYTES)) & (events["side"] == kinds.SIDE_RX)
+@kernel
+def with_effect(events: Words, keep: layout.Bools, named: layout.Bools) -> int:
+    """Marks in `keep` the rows that do not come to nothing, as bytes do that came in; returns how many.
+
+    The newest row stays, since it says how far time has come, and so do all rows of a port that has no others, since
+    they name it. `named`, by the number of a port, is False to begin with.
+    """
+    count = newest = 0
+    for i in range(len(events)):
+        small = events[i, SMALL]
+        kind = small >> KIND_BIT & 0xFF
+        keep[i] = (kind != _PORT_BYTES and kind != _FLOW_BYTES) or small >> SIDE_BIT & 0xFF != _RX
+        count += keep[i]
+        if events[i, TIME] > events[newest, TIME]:
+            newest = i
+    if len(events) > 0 and not keep[newest]:
+        keep[newest] = True
+        count += 1
+    if count == len(events):
+        return count
+    for i in range(len(events)):
+        if keep[i]:
+            named[events[i, SMALL] >> PORT_BIT & 0xFFFF] = True
+    for i in range(len(events)):
+        if not keep[i] and not named[events[i, SMALL] >> PORT_BIT & 0xFFFF]:
+            keep[i] = True
+            count += 1
+    return count
 
 
-def with_window_rows(
-    rows: Ints,
-    flows: Flows,
+def add_window_rows(
+    store: RowStore,
     events: Events,
     ports: Ints,
     horizon_ns: int,
@@ -57,44 +84,49 @@ def with_window_rows(
     known: KnownFlows,
     topology: Topology,
     counters: Counter[str],
-) -> Rows:
-    """The rows given, and behind them depths, bytes, marks and flows of egress queues over windows.
+) -> int:
+    """Adds depths, bytes, marks and flows of egress queues over windows to the rows that wait.
 
-    In one piece, since to join large arrays later costs as much as to make one.
+    Returns the latest time of any row, NEVER where there is none.
     """
-    first = len(rows)
-    out, out_flows = (
-        np.empty((first + len(events), layout.ROW_COLUMNS), np.int64),
-        np.empty(first + len(events), np.uint64),
-    )
-    out[:first], out_flows[:first] = rows, flows
-    count, longer = _windows(words(events), ports, horizon_ns, cursor_ns, out[first:], out_flows[first:].view(np.int64))
+    rows, flows = store.room(len(events))
+    count, longer, newest_ns = _windows(words(events), ports, horizon_ns, cursor_ns, rows, flows.view(np.int64))
     counters["windows_longer_than_announced"] += longer
-    out, out_flows = out[: first + count], out_flows[: first + count]
-    of_flows = first + np.flatnonzero(out[first:, layout.ROW_TYPE] == layout.FLOW)
-    out[of_flows, layout.ROW_ORDER] = known.destinations(out_flows[of_flows], out[of_flows, layout.ROW_END], topology)
-    return out, out_flows
+    of_flows = np.flatnonzero(rows[:count, layout.ROW_TYPE] == layout.FLOW)
+    rows[of_flows, layout.ROW_ORDER] = known.destinations(flows[of_flows], rows[of_flows, layout.ROW_END], topology)
+    store.fill(count)
+    return newest_ns
 
 
 @kernel
-def glance(events: Words, due_ns: int) -> tuple[int, int, int, int]:
-    """How many rows are from before a time, the latest time, how many are of pauses, how many of parts of a host."""
-    late = pauses = inside = 0
+def glance(events: Words, due_ns: int) -> tuple[int, int, int, int, int]:
+    """How many rows are from before a time, the latest time, how many are of pauses, of parts of a host, of windows.
+
+    Those of windows have no gap: nothing but the kernel reads them, if the names of their ports are known.
+    """
+    late = pauses = inside = windows = 0
     newest_ns = layout.NEVER
     for i in range(len(events)):
         late += events[i, TIME] < due_ns
         newest_ns = max(newest_ns, events[i, TIME])
-        kind = events[i, SMALL] >> KIND_BIT & 0xFF
+        small = events[i, SMALL]
+        kind = small >> KIND_BIT & 0xFF
         pauses += kind in (_PAUSE_OPEN, _PAUSE_INTERVAL)
         inside += INSIDE[kind]
-    return late, newest_ns, pauses, inside
+        windows += _IS_WINDOW[kind] and small >> QUALITY_BIT & _GAP == 0
+    return late, newest_ns, pauses, inside, windows
 
 
 @kernel
-def _windows(events: Words, ports: Ints, horizon_ns: int, cursor_ns: int, rows: Ints, flows: Ints) -> tuple[int, int]:
-    """Fills `rows` and `flows`; returns how many windows there are, and how many are longer than was announced."""
+def _windows(
+    events: Words, ports: Ints, horizon_ns: int, cursor_ns: int, rows: Ints, flows: Ints
+) -> tuple[int, int, int]:
+    """Fills `rows` and `flows`; returns how many there are, how many are of windows longer than was announced, and the
+    latest time of an event."""
     count = longer = 0
+    newest_ns = layout.NEVER
     for i in range(len(events)):
+        newest_ns = max(newest_ns, events[i, TIME])
         small = events[i, SMALL]
         kind = small >> KIND_BIT & 0xFF
         if kind == _QUEUE_DEPTH:
@@ -126,4 +158,4 @@ def _windows(events: Words, ports: Ints, horizon_ns: int, cursor_ns: int, rows: 
         rows[count, layout.ROW_ORDER], rows[count, layout.ROW_ID] = 0, reports
         flows[count] = events[i, FLOW]
         count += 1
-    return count, longer
+    return count, longer, newest_ns

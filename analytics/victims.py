@@ -9,7 +9,7 @@ taken to flow evenly. (Present-bytes rule; rows are kept for as long as an open 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -152,9 +152,9 @@ def exposures(
     rows = sent.all_rows()
     rows = rows.where(_asked(rows, by_queue, topology) & (rows.end_ns <= until_ns))
     early = rows.end_ns < from_ns
-    sums = Sums(rows.where(~early))
+    sums = Sums(_of_flows_at(rows.where(~early), by_queue))
     at_host = {queue for queue in by_queue if topology.is_host[topology.port_device[queue // PRIORITIES]]}
-    before = _Before(rows.where(early), sent.sent_before, topology)
+    before = _Before(rows.where(early) if at_host else rows.where(slice(0)), sent.sent_before, topology)
     for queue, times in by_queue.items():
         begin, end = (np.array(column, np.int64) for column in zip(*times, strict=True))
         if queue in at_host:
@@ -180,6 +180,15 @@ def _asked(rows: FlowRows, by_queue: Mapping[int, Any], topology: Topology) -> n
         wanted[np.flatnonzero(leads) * PRIORITIES + priority] = True
     used: npt.NDArray[np.bool_] = wanted[rows.queue]
     return used
+
+
+def _of_flows_at(rows: FlowRows, queues: Iterable[int]) -> FlowRows:
+    """Windows of the flows that left by some of these queues: no other can be held up there."""
+    there = np.unique(rows.flow[np.isin(rows.queue, list(queues))])
+    if not len(there):
+        return rows.where(slice(0))
+    place = np.minimum(np.searchsorted(there, rows.flow), len(there) - 1)
+    return rows.where(there[place] == rows.flow)
 
 
 class Sums:

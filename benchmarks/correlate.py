@@ -24,7 +24,8 @@ from analytics.announced import Announced
 from analytics.correlate import Correlate
 from analytics.engine import Engine
 from analytics.kernel import run
-from analytics.rows import with_window_rows
+from analytics.row_store import RowStore
+from analytics.rows import add_window_rows
 from stream import kinds
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.facts import Device, FactStream, Link
@@ -124,10 +125,10 @@ def kernel_s(load: Load) -> float:
         announced.up(StreamKey("lab", "tap", "e1", "pfc", device), 0, 0)
     engine.logs.take(events, ports, topology, announced, engine.counters)
     pauses = engine.logs.release(MARK_END, topology, engine.counters)
-    rows, _ = with_window_rows(
-        pauses, np.zeros(len(pauses), np.uint64), events, ports, WINDOW_NS, layout.NEVER, engine.flows, topology,
-        engine.counters,
-    )  # fmt: skip
+    store = RowStore()
+    store.add(pauses)
+    add_window_rows(store, events, ports, WINDOW_NS, layout.NEVER, engine.flows, topology, engine.counters)
+    rows = store.rows
     rows = rows[np.lexsort((rows[:, layout.ROW_QUEUE], rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]))]
     slots = layout.new_state(len(load.intervals), layout.S_COLUMNS, c4=-1)
     state = layout.State(

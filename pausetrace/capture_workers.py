@@ -1,4 +1,4 @@
-"""detect over a capture, in this process or spread over several: each has partitions of its own and sends episodes.
+"""detect over a capture, in this process or in several beside it: each has partitions of its own and sends episodes.
 
 In: a capture's partitions. Out: `Detected` blocks in the order of Kafka's time, whatever the number of processes.
 """
@@ -23,7 +23,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from analytics.detect import Detect
-from analytics.rows import without_effect
+from analytics.rows import with_effect
 from stream.batch import Batch, StreamKey
 from stream.capture_blocks import BLOCK_EVENTS, LOOKAHEAD_EVENTS, blocks
 from stream.capture_reader import CaptureFolder
@@ -32,7 +32,7 @@ from stream.capture_streams import CapturedStreams, Context
 from stream.errors import EXIT_FAILURE, CaptureError, PausetraceError
 from stream.messages import Item
 from stream.offset_gaps import PartitionId
-from stream.record import EVENT, Events, joined, picked
+from stream.record import EVENT, Events, picked, words
 
 # A fork of this process itself would have its threads' locks, and a fresh process would load Numba once more.
 _context = multiprocessing.get_context("forkserver")
@@ -81,7 +81,7 @@ def detect_blocks(
 
 def prepare_processes() -> None:
     """Begins to load what workers need, in a process from which they then fork; it ends with this one."""
-    _context.set_forkserver_preload([__name__])
+    _context.set_forkserver_preload(["pausetrace.worker_start"])
     forkserver.ensure_running()
 
 
@@ -93,11 +93,12 @@ def detect_in_processes(
     context: Context,
     wanted: RowFilter,
 ) -> Iterator[Detected]:
-    """What detect makes of these partitions in processes that end with this iterator; this one is one of `workers`.
+    """What detect makes of these partitions in so many processes beside this one, which end with this iterator.
 
-    Whoever takes what is made has a core's worth of work with it.
+    Whoever takes what is made has work of its own with it, so that the processes together keep `workers` cores busy
+    whoever has more to do.
     """
-    shares = _shares(folder, partitions, workers - 1)
+    shares = _shares(folder, partitions, workers)
     processes: list[tuple[ForkServerProcess, Connection]] = []
     try:
         for share in shares:
@@ -195,14 +196,14 @@ def _send_all(pipe: Connection, outgoing: Queue[Detected | _Failure | None]) -> 
 
 
 def _send(pipe: Connection, block: Detected) -> None:
-    """A block as names and one run of rows, which is much quicker than batch by batch."""
+    """A block as names, and the rows of all batches behind: to pickle rows takes several times as long."""
     names = [
         (tuple(batch.stream), batch.seq, batch.mark_ns, batch.ports, len(batch.events), batch.lost, batch.skipped)
         for batch in block.episodes
     ]
     pipe.send((block.until_ms, block.messages, block.rows, block.at_the_end, names))
-    if names:
-        rest = joined([batch.events for batch in block.episodes]).view(np.uint8).data
+    for batch in block.episodes:
+        rest = words(batch.events).view(np.uint8).ravel().data
         while len(rest):
             rest = rest[os.write(pipe.fileno(), rest) :]
 
@@ -249,15 +250,11 @@ def _episodes(items: Sequence[Item]) -> list[Batch]:
 def without_rows_of_no_effect(batch: Batch) -> Batch:
     """The batch without rows that make no difference to correlate, which it then need not be sent and sorted.
 
-    The newest row stays, since it says how far time has come, and so do all rows of a port that has no others, since
-    they name it. Which numbers the others have is asked only where rows come twice, which those of detect never do.
+    Which numbers the others have is asked only where rows come twice, which those of detect never do.
     """
     events = batch.events
-    keep = ~without_effect(events)
-    if keep.all():
+    keep = np.empty(len(events), bool)
+    count = with_effect(words(events), keep, np.zeros(len(batch.ports), bool))
+    if count == len(events):
         return batch
-    keep[np.argmax(events["time_ns"])] = True
-    named = np.zeros(len(batch.ports), bool)
-    named[events["port"][keep]] = True
-    keep |= ~named[events["port"]]
-    return replace(batch, events=picked(events, keep), skipped=len(events) - int(keep.sum()))
+    return replace(batch, events=picked(events, keep), skipped=len(events) - count)

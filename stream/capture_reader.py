@@ -22,7 +22,7 @@ from stream.capture_manifest import FileEntry, Manifest, Part, load_manifest
 from stream.capture_message import NO_TIMESTAMP_MS
 from stream.capture_schema import DICTIONARY_TEXTS, EVENTS, MESSAGES
 from stream.errors import CaptureError
-from stream.record import EVENT, Events, joined, put
+from stream.record import EVENT, Events, put
 
 Ints = npt.NDArray[np.int64]
 
@@ -133,8 +133,9 @@ def read_messages(folder: CaptureFolder, part: Part, more: Sequence[str] = ()) -
         return _no_messages(more)
     table = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
     offset = _numbers(table, "offset")
-    order = np.argsort(offset, kind="stable")
-    table = table.take(pa.array(order))
+    if (offset[1:] < offset[:-1]).any():
+        order = np.argsort(offset, kind="stable")
+        table, offset = table.take(pa.array(order)), offset[order]
     names = {name: table.column(name).combine_chunks() for name in ("fabric", "source", "epoch", "device")}
     codes = np.stack([_codes(column) for column in names.values()])
     found, stream = np.unique(codes, axis=1, return_inverse=True)
@@ -149,7 +150,7 @@ def read_messages(folder: CaptureFolder, part: Part, more: Sequence[str] = ()) -
         number[index] = len(streams)
         streams.append(StreamKey(fabric, source, epoch, part.topic, device))
     return Messages(
-        offset=offset[order],
+        offset=offset,
         timestamp_ms=_numbers(table, "timestamp_ms", NO_TIMESTAMP_MS),
         seq=_numbers(table, "seq", -1),
         rows=_numbers(table, "rows", 0),
@@ -199,16 +200,21 @@ def load_part(
     start = np.zeros(len(messages), np.int64)
     start[order] = np.cumsum(counts) - counts
     total = int(counts.sum())
-    events, port = np.zeros(total, EVENT), np.zeros(total, np.int32)
+    events, port = np.empty(total, EVENT), np.zeros(total, np.int32)
     row = np.zeros(total, np.uint16)
+    as_they_come, filled = np.zeros(part.events, EVENT), 0
     texts: list[tuple[int, str]] = []
     names: dict[str, int] = {}
     find = _finder(messages.offset)
     read: list[_Rows] = []
     for file in part.files:
         if file.table == EVENTS:
-            read += [_rows_of(table, names, find) for table in folder.tables(file, row_columns)]
-    filled = sum(len(rows.events) for rows in read)
+            for table in folder.tables(file, row_columns):
+                here = as_they_come[filled : filled + len(table)]
+                filled += len(table)
+                if len(here) < len(table):
+                    raise _inconsistent(folder, part)
+                read.append(_rows_of(table, here, names, find))
     if filled != total or filled != part.events:
         raise _inconsistent(folder, part)
     if filled:
@@ -217,7 +223,7 @@ def load_part(
         place = _places(start, message, number, np.concatenate([rows.numbered for rows in read]))
         if not (np.bincount(message, minlength=len(messages)) == messages.rows).all():
             raise _inconsistent(folder, part)
-        put(events, place, joined([rows.events for rows in read]))
+        put(events, place, as_they_come)
         port[place] = np.concatenate([rows.port for rows in read])
         # Without rows left out between them, they are numbered as they stand.
         row[place] = np.where(messages.skipped[message] > 0, number, place - start[message])
@@ -235,9 +241,8 @@ def _inconsistent(folder: CaptureFolder, part: Part) -> CaptureError:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows as they come in a file, and the index of each one's message."""
+    """What rows of a file have beside their events, and the index of each one's message."""
 
-    events: Events
     message: Ints
     port: npt.NDArray[np.int32]
     row: npt.NDArray[np.uint16]
@@ -245,9 +250,8 @@ class _Rows:
     texts: list[str | None]
 
 
-def _rows_of(table: Any, names: dict[str, int], find: Callable[[Ints], Ints]) -> _Rows:
-    """The rows of an Arrow table; port names get numbers in `names`."""
-    events = np.zeros(len(table), EVENT)
+def _rows_of(table: Any, events: Events, names: dict[str, int], find: Callable[[Ints], Ints]) -> _Rows:
+    """Writes the rows of an Arrow table to `events`; port names get numbers in `names`."""
     for name in table.schema.names:
         if name in _PLAIN:
             events[name] = _numbers(table, name, _NULLS.get(name, 0))
@@ -261,7 +265,7 @@ def _rows_of(table: Any, names: dict[str, int], find: Callable[[Ints], Ints]) ->
         texts = table.column("text").to_pylist()
     numbered = table.column("row").combine_chunks().is_valid().to_numpy(zero_copy_only=False)
     row = _numbers(table, "row").astype(np.uint16)
-    return _Rows(events, find(_numbers(table, "offset")), port, row, numbered, texts)
+    return _Rows(find(_numbers(table, "offset")), port, row, numbered, texts)
 
 
 _PLAIN = frozenset(("time_ns", "priority", "value", "extra", "span_ns", "flow", "quality", "seen_ns"))
@@ -332,7 +336,7 @@ def _texts(read: Sequence[_Rows]) -> Iterator[tuple[int, str]]:
     begin = 0
     for rows in read:
         yield from ((begin + at, text) for at, text in enumerate(rows.texts) if text is not None)
-        begin += len(rows.events)
+        begin += len(rows.message)
 
 
 def _no_messages(more: Sequence[str]) -> Messages:

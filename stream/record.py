@@ -39,7 +39,7 @@ Events = npt.NDArray[Any]
 # The record as seven 8-byte words: six fields, and one that holds the six small ones, each from this bit on.
 TIME, SEEN, SPAN, VALUE, EXTRA, FLOW, SMALL = range(7)
 WORDS = RECORD_BYTES // 8
-PORT_BIT, KIND_BIT, PRIORITY_BIT, SIDE_BIT = 16, 32, 40, 48
+PORT_BIT, KIND_BIT, PRIORITY_BIT, SIDE_BIT, QUALITY_BIT = 16, 32, 40, 48, 56
 Words = npt.NDArray[np.int64]
 """Rows as an array of int64 of shape (rows, WORDS), which compiled code reads fastest."""
 

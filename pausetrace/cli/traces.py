@@ -78,7 +78,7 @@ def add_analysis_options(parser: argparse.ArgumentParser) -> None:
     """What `analyze_path` takes, beside the path."""
     parser.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     parser.add_argument(
-        "--workers", metavar="N", type=int, default=1, help="spread a capture over so many processes (default: 1)"
+        "--workers", metavar="N", type=int, default=1, help="read a capture in so many processes (default: 1)"
     )
     add_row_options(parser)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analytics import layout
-from analytics.order import in_order
+from analytics.order import pick_in_order
 from analytics.topology import PRIORITIES
 
 PORTS = 5
@@ -26,7 +26,10 @@ def test_rows_come_in_the_order_of_a_sort_by_every_column(seed: int) -> None:
     columns = [rows[:, layout.ROW_AMOUNT], rows[:, layout.ROW_ORDER], rows[:, layout.ROW_START], rank,
                rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]]  # fmt: skip
     expected = chosen[np.lexsort([column[chosen] for column in (flows, *columns)])]
-    assert in_order(rows, flows, port_rank, chosen).tolist() == expected.tolist()
+    picked, of_flows = np.empty_like(rows[chosen]), np.empty_like(flows[chosen])
+    pick_in_order(rows, flows, port_rank, chosen, picked, of_flows)
+    assert picked.tolist() == rows[expected].tolist()
+    assert of_flows.tolist() == flows[expected].tolist()
 
 
 @pytest.mark.parametrize("span", [0, 1, 1 << 11, 1 << 40, layout.FOREVER - layout.NEVER])
@@ -34,5 +37,7 @@ def test_times_however_far_apart_come_in_order(span: int) -> None:
     rng = np.random.default_rng(7)
     rows = np.zeros((1_000, layout.ROW_COLUMNS), np.int64)
     rows[:, layout.ROW_TIME] = layout.NEVER + (rng.random(1_000) * span).astype(np.uint64).view(np.int64)
-    order = in_order(rows, np.zeros(1_000, np.uint64), np.zeros(PORTS, np.int64), np.arange(1_000))
-    assert order.tolist() == np.argsort(rows[:, layout.ROW_TIME], kind="stable").tolist()
+    rows[:, layout.ROW_ID] = np.arange(1_000)
+    picked, flows = np.empty_like(rows), np.zeros(1_000, np.uint64)
+    pick_in_order(rows, flows, np.zeros(PORTS, np.int64), np.arange(1_000), picked, flows.copy())
+    assert picked[:, layout.ROW_ID].tolist() == np.argsort(rows[:, layout.ROW_TIME], kind="stable").tolist()

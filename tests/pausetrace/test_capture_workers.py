@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pausetrace.capture_workers import detect_in_processes, without_rows_of_no_effect
@@ -46,3 +47,22 @@ def test_rows_of_no_effect_go_where_others_name_the_port_and_say_how_far_time_ha
     left = without_rows_of_no_effect(batch)
     assert left.events["time_ns"].tolist() == [2, 3, 6]
     assert (left.next_seq, left.ports, left.mark_ns) == (16, ("p0", "p1"), 7)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_of_no_effect_are_those_of_the_twin(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    events = empty_events(int(rng.integers(0, 12)))
+    events["time_ns"] = rng.integers(0, 5, len(events))
+    events["kind"] = rng.choice([kinds.PORT_BYTES, kinds.FLOW_BYTES, kinds.QUEUE_DEPTH], len(events), p=[0.6, 0.3, 0.1])
+    events["side"] = rng.choice([kinds.SIDE_RX, kinds.SIDE_TX], len(events), p=[0.8, 0.2])
+    events["port"] = rng.integers(0, 4, len(events))
+    batch = Batch(StreamKey("dc-1", "s|queue", "e", "episode", "leaf-1"), 0, 7, ("p0", "p1", "p2", "p3"), events)
+    bytes_in = np.isin(events["kind"], (kinds.PORT_BYTES, kinds.FLOW_BYTES)) & (events["side"] == kinds.SIDE_RX)
+    keep = ~bytes_in
+    if len(events):
+        keep[np.argmax(events["time_ns"])] = True
+    keep |= ~np.isin(events["port"], events["port"][keep])
+    left = without_rows_of_no_effect(batch)
+    assert left.events.tobytes() == events[keep].tobytes()
+    assert left.skipped == len(events) - keep.sum()
