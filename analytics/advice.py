@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from analytics import layout
 from analytics.announced import Announced
+from analytics.bounds import ACCEPT_PPM
 from analytics.engine import Closed, Engine
-from analytics.thresholds import ACCEPT_PPM
 from stream.cascade import Root
 
 

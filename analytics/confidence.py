@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from analytics import layout
 from analytics.announced import Announced
+from analytics.bounds import ACCEPT_PPM, PPM
 from analytics.engine import Closed, Engine
 from analytics.host_evidence import Finding
 from analytics.ledger import bounded_sum
 from analytics.missing import ENDS, GAPS, LATE, LOST, MASKED, NAMES, ONE_ENDED, PCIE, SILENT
-from analytics.thresholds import ACCEPT_PPM, PPM
 from analytics.topology import PRIORITIES
 from stream import kinds
 from stream.identity import some

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from analytics import layout
+from analytics.bounds import WARNING_SHARE
 from analytics.noted import NOTED_NS, Reading
-from analytics.thresholds import WARNING_SHARE
 from stream import kinds
 from stream.kinds import BY_NAME, UNKNOWN
 

@@ -15,11 +15,11 @@ import numpy as np
 import xxhash
 
 from analytics import host_evidence
+from analytics.bounds import CRITICAL_SHARE, PPM, VERDICT_PPM
 from analytics.confidence import EVIDENCE_KINDS
 from analytics.layout import FOREVER, Ints
 from analytics.noted import NOTED_NS, Noted
 from analytics.stragglers import Spell, StepRow, Stragglers
-from analytics.thresholds import CRITICAL_SHARE, PPM, VERDICT_PPM
 from analytics.topology import Topology
 from stream import kinds
 from stream.cascade import FINAL, Cascade, Root

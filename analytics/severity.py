@@ -6,8 +6,8 @@ In: a closed cascade's ledger and when ports were sending. Out: info, warning or
 from __future__ import annotations
 
 from analytics import layout
+from analytics.bounds import CRITICAL_SHARE, WARNING_SHARE
 from analytics.engine import Closed, Engine
-from analytics.thresholds import CRITICAL_SHARE, WARNING_SHARE
 from analytics.topology import PRIORITIES
 
 HARMLESS_NS = 100_000

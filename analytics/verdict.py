@@ -15,6 +15,7 @@ from analytics import around_root, layout
 from analytics.advice import advice
 from analytics.alternatives import NOT_POLARIZED, alternatives
 from analytics.announced import Announced
+from analytics.bounds import ACCEPT_PPM, PPM, VERDICT_PPM
 from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
 from analytics.confidence import confidence_of, losses
 from analytics.cycles import rings
@@ -25,7 +26,6 @@ from analytics.host_evidence import Finding
 from analytics.layers import layer_of
 from analytics.ledger import QueueTally, bounded_sum
 from analytics.severity import severity_of
-from analytics.thresholds import ACCEPT_PPM, PPM, VERDICT_PPM
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import Exposure, exposures
 from stream import kinds

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+from analytics.bounds import ACCEPT_PPM, PPM, VERDICT_PPM
 from analytics.missing import LOST, PCIE, part_raised
-from analytics.thresholds import ACCEPT_PPM, PPM, VERDICT_PPM
 from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import class_name
 from pausetrace.units import duration_text, part_text, share_text

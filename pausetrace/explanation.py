@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from analytics.bounds import VERDICT_PPM
 from analytics.missing import PARTS
-from analytics.thresholds import VERDICT_PPM
 from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import MODES, class_name
 from pausetrace.doubts import alternatives, changes, missing
