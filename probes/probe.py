@@ -1,0 +1,59 @@
+"""What a probe is: something that is read at its interval and says what it saw since; probes/table.py names them all.
+
+In: the host, or a recorded tree of one. Out: `Reading`s, which the agent publishes or prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from stream.facts import Fact
+from stream.record import Events
+
+
+class Rows(NamedTuple):
+    """Rows of one topic of this host: `events["port"]` indexes `ports`; `texts` are (row, text), such as a comm."""
+
+    topic: str
+    events: Events
+    ports: Sequence[str]
+    texts: Sequence[tuple[int, str]] = ()
+
+
+class Lost(NamedTuple):
+    """Rows that were lost before they became a `Reading`, with a code of LOSS_REASONS and when."""
+
+    topic: str
+    rows: int
+    reason: int
+    first_ns: int
+    last_ns: int
+
+
+class Reading(NamedTuple):
+    """What one probe saw in one interval. Facts have the stream UNSENT."""
+
+    rows: Sequence[Rows] = ()
+    lost: Sequence[Lost] = ()
+    facts: Sequence[Fact] = ()
+
+
+class Unavailable(NamedTuple):
+    """Why a probe cannot run on this host, and what would let it."""
+
+    reason: str
+    fix: str = ""
+
+
+class Probe(Protocol):
+    """One source of observations. A probe is made by its row in the table, on a host where it is available."""
+
+    def read(self, now_ns: int) -> Reading:
+        """What happened up to now (our clock, ns since the Unix epoch) since the last call; the first is a baseline."""
+
+    def reduce(self) -> bool:
+        """Gives up detail (single events) and keeps counters, to cost less; False if there is nothing to give up."""
+
+    def close(self) -> None:
+        """Detaches everything and gives everything back; may be called twice."""
