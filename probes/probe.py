@@ -6,6 +6,7 @@ In: the host, or a recorded tree of one. Out: `Reading`s, which the agent publis
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from stream.facts import Fact
@@ -32,11 +33,34 @@ class Lost(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What one probe saw in one interval. Facts have the stream UNSENT."""
+    """What one probe saw in one interval. Facts have the stream UNSENT.
+
+    `kernel_ns`: CPU time that its BPF programs took in the kernel meanwhile, as far as it knows: it counts as the
+    probe's own.
+    """
 
     rows: Sequence[Rows] = ()
     lost: Sequence[Lost] = ()
     facts: Sequence[Fact] = ()
+    kernel_ns: int = 0
+
+
+class Options(NamedTuple):
+    """How a probe is to be made.
+
+    `name` is its name in the table, `device` what rows and facts call this host, `root` the tree with /sys and /proc
+    (not `/` where a tree of another host is read). `threshold_ns` is from where on a latency is an outlier.
+    `interfaces` are those to watch; none named means all that matter.
+    """
+
+    name: str
+    device: str
+    fabric: str
+    interval_ns: int
+    threshold_ns: int = 0
+    root: Path = Path("/")
+    interfaces: tuple[str, ...] = ()
+    per_cpu: bool = False
 
 
 class Unavailable(NamedTuple):
@@ -50,10 +74,16 @@ class Probe(Protocol):
     """One source of observations. A probe is made by its row in the table, on a host where it is available."""
 
     def read(self, now_ns: int) -> Reading:
-        """What happened up to now (our clock, ns since the Unix epoch) since the last call; the first is a baseline."""
+        """What happened up to now (our clock, ns since the Unix epoch) since the last call; the first is a baseline.
+
+        A window ends at now_ns, so that its row bears that time; an instant lies between the last call and now.
+        """
 
     def reduce(self) -> bool:
         """Gives up detail (single events) and keeps counters, to cost less; False if there is nothing to give up."""
+
+    def restore(self) -> None:
+        """Takes up again what `reduce` gave up."""
 
     def close(self) -> None:
         """Detaches everything and gives everything back; may be called twice."""
