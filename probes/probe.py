@@ -5,8 +5,9 @@ In: the host, or a recorded tree of one. Out: `Reading`s, which the agent publis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from stream.facts import Fact
@@ -50,7 +51,8 @@ class Options(NamedTuple):
 
     `name` is its name in the table, `device` what rows and facts call this host, `root` the tree with /sys and /proc
     (not `/` where a tree of another host is read). `threshold_ns` is from where on a latency is an outlier.
-    `interfaces` are those to watch; none named means all that matter.
+    `interfaces` are patterns of names of interfaces to watch; none given means every one with a device behind it.
+    `rails` names the rail of the fabric that an interface belongs to.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Options(NamedTuple):
     root: Path = Path("/")
     interfaces: tuple[str, ...] = ()
     per_cpu: bool = False
+    rails: Mapping[str, str] = MappingProxyType({})
 
 
 class Unavailable(NamedTuple):

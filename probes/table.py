@@ -13,6 +13,8 @@ from probes.probe import Options, Probe, Unavailable
 
 MS_NS = 1_000_000
 S_NS = 1_000_000_000
+PROGRAMS = "probes.programs"
+"""The module of all eBPF programs, which are compiled together."""
 
 
 class ProbeKind(NamedTuple):
@@ -36,6 +38,38 @@ class ProbeKind(NamedTuple):
 
 # fmt: off
 PROBES: tuple[ProbeKind, ...] = (
+    # eBPF programs
+    ProbeKind("runqueue", PROGRAMS, ("kernel",), "time that runnable tasks waited for a CPU, and who waited longest",
+              threshold_ns=10 * MS_NS, instants=True),
+    ProbeKind("softirq", PROGRAMS, ("kernel",), "time from a softirq's raise to its start, and how long it ran",
+              threshold_ns=5 * MS_NS, instants=True),
+    ProbeKind("hardirq", PROGRAMS, ("kernel",), "time that handlers of hardware interrupts took",
+              threshold_ns=MS_NS, instants=True),
+    ProbeKind("napi", PROGRAMS, ("kernel",), "time that NAPI polls of NICs took, and polls that used up their budget",
+              threshold_ns=5 * MS_NS, instants=True),
+    ProbeKind("block", PROGRAMS, ("kernel",), "latency of block I/O", threshold_ns=100 * MS_NS, instants=True),
+    ProbeKind("tcp_retransmits", PROGRAMS, ("host",), "TCP segments sent again, by flow", instants=True),
+    ProbeKind("packets", PROGRAMS, ("pfc", "ecn", "flowbytes", "host", "flow"),
+              "PFC pause frames, ECN marks, CNPs and bytes of flows among the packets that the kernel sees",
+              interval_ns=50 * MS_NS, instants=True),
+    ProbeKind("memory_errors", PROGRAMS, ("host",), "memory errors as the kernel reports them (RAS)", instants=True),
+    ProbeKind("pcie_errors", PROGRAMS, ("pcie",), "PCIe errors as the kernel reports them (RAS)", instants=True),
+    # pollers of counters and states
+    ProbeKind("ethtool", "probes.pollers.ethtool", ("pfc", "queue", "pcie"),
+              "pause frames and paused time by priority, bytes, drops and link errors as the NIC counts them"),
+    ProbeKind("dcb", "probes.pollers.dcb", ("pfc",), "PFC frames sent and received by priority, from any driver"),
+    ProbeKind("rdma", "probes.pollers.rdma", ("ecn", "host"), "CNPs, ECN marks and RDMA errors as the NIC counts them"),
+    ProbeKind("pcie", "probes.pollers.pcie", ("pcie",), "width and speed of the PCIe links of NICs, now and at most",
+              interval_ns=10 * S_NS, sums=False),
+    ProbeKind("aer", "probes.pollers.aer", ("pcie",), "PCIe errors as the devices count them (AER)"),
+    ProbeKind("edac", "probes.pollers.edac", ("host",), "memory errors as the memory controllers count them (EDAC)"),
+    ProbeKind("cpu_throttle", "probes.pollers.cpu_throttle", ("host",), "CPUs held down by heat or power"),
+    ProbeKind("pressure", "probes.pollers.pressure", ("host",), "time that tasks stalled for CPU, memory, I/O (PSI)"),
+    ProbeKind("clock", "probes.pollers.clock", ("host",), "offset and error bound of the host's clock",
+              interval_ns=10 * S_NS, sums=False),
+    ProbeKind("gpu", "probes.pollers.gpu", ("host",), "GPU errors and clocks held down"),
+    ProbeKind("identity", "probes.pollers.identity", ("device",), "names, ports, addresses and priority maps of the host",
+              interval_ns=30 * S_NS, sums=False),
 )
 # fmt: on
 
@@ -48,6 +82,9 @@ class ProbeModule(Protocol):
 
     def make(self, options: Options) -> Probe:
         """The probe, attached; raises PausetraceError with the next step where it cannot be."""
+
+
+BY_NAME: dict[str, ProbeKind] = {kind.name: kind for kind in PROBES}
 
 
 def module_of(kind: ProbeKind) -> ProbeModule:
