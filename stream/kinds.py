@@ -164,9 +164,27 @@ PCIE_ERROR_CODES: dict[int, str] = {1: "corrected", 2: "nonfatal", 3: "fatal"}
 MEMORY_ERROR_CODES: dict[int, str] = {1: "corrected", 2: "uncorrected"}
 PRESSURE_CODES: dict[int, str] = {1: "cpu", 2: "memory", 3: "io", 4: "irq"}
 """The files of /proc/pressure."""
+RDMA_ERROR_CODES: dict[int, str] = {
+    1: "packet sequence NAK", 2: "RNR NAK", 3: "out of sequence", 4: "ACK timeout", 5: "implied NAK",
+    6: "out of buffer", 7: "duplicate request", 8: "retransmission", 9: "slow restart", 10: "ICRC",
+    11: "requester", 12: "responder", 13: "discard", 14: "retries exceeded",
+}  # fmt: skip
+"""1 to 10 as mlx5 names them: packet_seq_err, rnr_nak_retry_err, and so on (probes/drivers)."""
+GPU_ERROR_CODES: dict[int, str] = {
+    13: "XID 13 (graphics engine exception)", 31: "XID 31 (memory page fault)", 48: "XID 48 (double-bit ECC)",
+    63: "XID 63 (row remapped)", 64: "XID 64 (row remapping failed)", 74: "XID 74 (NVLink)",
+    79: "XID 79 (fallen off the bus)", 94: "XID 94 (contained ECC)", 95: "XID 95 (uncontained ECC)",
+    119: "XID 119 (GSP timeout)", 1001: "ECC corrected", 1002: "ECC uncorrected",
+}  # fmt: skip
+"""Below 1000 a code is the number of the XID; here are those that mean broken hardware or a job that failed."""
+GPU_THROTTLE_CODES: dict[int, str] = {
+    1: "power cap", 2: "thermal, software", 3: "thermal, hardware", 4: "power brake", 5: "sync boost",
+    6: "hardware slowdown",
+}  # fmt: skip
 CODES: dict[str, dict[int, str]] = {
     "SOURCE_LOST": LOSS_REASONS, "LINK_ERRORS": LINK_ERROR_CODES, "PCIE_ERRORS": PCIE_ERROR_CODES,
-    "MEMORY_ERRORS": MEMORY_ERROR_CODES, "PRESSURE": PRESSURE_CODES,
+    "RDMA_ERRORS": RDMA_ERROR_CODES, "MEMORY_ERRORS": MEMORY_ERROR_CODES, "PRESSURE": PRESSURE_CODES,
+    "GPU_ERRORS": GPU_ERROR_CODES, "GPU_THROTTLE": GPU_THROTTLE_CODES,
 }  # fmt: skip
 """By kind, what the codes of its second measure mean, where they have names."""
 
