@@ -1,7 +1,7 @@
 """The one table of all probes: what each sees, where its rows go, how often it is read, and which module makes it.
 
-In: a name. Out: its `ProbeKind`. Imports no probe: a module is imported when its probe is asked for, so that an agent
-holds in memory only what it runs.
+In: a name. Out: its `ProbeKind`. Imports nothing: a module is imported when its probe is asked for, so that an agent
+holds in memory only what it runs, and the configuration can name all probes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import NamedTuple, Protocol, cast
 
-from probes.probe import Options, Probe, Unavailable
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from probes.probe import Options, Probe, Unavailable
 
 MS_NS = 1_000_000
 S_NS = 1_000_000_000
@@ -20,9 +22,11 @@ PROGRAMS = "probes.programs"
 class ProbeKind(NamedTuple):
     """One row of the table.
 
-    `topics` are all that its rows and facts can go on. `sums`: its rows sum over windows (all of correlate waits as
-    long as the longest of them), instead of telling instants and states. `instants`: its rows may lie anywhere between
-    two reads, as those of a ring buffer do, instead of at the read. `threshold_ns` is 0 where the probe knows none.
+    `topics` are all that its rows and facts can go on. `interval_ns` is its window. `sums`: its rows sum over windows
+    (all of correlate waits as long as the longest of them), instead of telling instants and states. `instants`: its
+    rows may lie anywhere between two reads, as those of a ring buffer do, instead of at the read. `read_ns` is how
+    often it is read, where a ring has to be emptied more often than its windows are over. `threshold_ns` is 0 where
+    the probe knows none.
     """
 
     name: str
@@ -34,6 +38,7 @@ class ProbeKind(NamedTuple):
     threshold_ns: int = 0
     sums: bool = True
     instants: bool = False
+    read_ns: int = 0
 
 
 # fmt: off
@@ -51,7 +56,7 @@ PROBES: tuple[ProbeKind, ...] = (
     ProbeKind("tcp_retransmits", PROGRAMS, ("host",), "TCP segments sent again, by flow", instants=True),
     ProbeKind("packets", PROGRAMS, ("pfc", "ecn", "flowbytes", "host", "flow"),
               "PFC pause frames, ECN marks, CNPs and bytes of flows among the packets that the kernel sees",
-              interval_ns=50 * MS_NS, instants=True),
+              instants=True, read_ns=50 * MS_NS),
     ProbeKind("memory_errors", PROGRAMS, ("host",), "memory errors as the kernel reports them (RAS)", instants=True),
     ProbeKind("pcie_errors", PROGRAMS, ("pcie",), "PCIe errors as the kernel reports them (RAS)", instants=True),
     # pollers of counters and states
@@ -68,7 +73,7 @@ PROBES: tuple[ProbeKind, ...] = (
     ProbeKind("clock", "probes.pollers.clock", ("host",), "offset and error bound of the host's clock",
               interval_ns=10 * S_NS, sums=False),
     ProbeKind("gpu", "probes.pollers.gpu", ("host",), "GPU errors and clocks held down"),
-    ProbeKind("identity", "probes.pollers.identity", ("device",), "names, ports, addresses and priority maps of the host",
+    ProbeKind("identity", "probes.pollers.identity", ("device",), "names, ports, addresses and priorities of the host",
               interval_ns=30 * S_NS, sums=False),
 )
 # fmt: on
