@@ -157,7 +157,10 @@ LOSS_REASONS: dict[int, str] = {
     2: "Kafka delivery failed",
     3: "ring buffer full",
     4: "sequence gap at a consumer",
+    5: "source not read",
 }
+SOURCE_NOT_READ = 5
+"""A source that failed or was held back: how many rows it would have had is a guess, one a window at least."""
 LINK_ERROR_CODES: dict[int, str] = {1: "CRC", 2: "FEC corrected", 3: "FEC uncorrected", 4: "symbol", 5: "link down"}
 PCIE_ERROR_CODES: dict[int, str] = {1: "corrected", 2: "nonfatal", 3: "fatal"}
 """The severities of Advanced Error Reporting (AER)."""
