@@ -26,7 +26,10 @@ VALUE, EXTRA = 0, 1
 
 
 class Place(NamedTuple):
-    """The row that a counter belongs to; `extra` is the second measure where that is no count but a code."""
+    """The row that a counter belongs to.
+
+    `extra` is the second measure where that is no count but a code; `quality` has bits that all its rows bear.
+    """
 
     port: str
     kind: int
@@ -34,6 +37,7 @@ class Place(NamedTuple):
     side: int = SIDE_NONE
     extra: int | None = None
     text: str = ""
+    quality: int = 0
 
 
 class Series(NamedTuple):
@@ -139,7 +143,7 @@ class CountedRows:
                 _extra(place, int(measures[2 * row + EXTRA])) for row, place in zip(chosen, places, strict=True)
             ]
             events["port"] = index
-            events["quality"] = quality[chosen]
+            events["quality"] = quality[chosen] | np.array([place.quality for place in places], np.uint8)
             for field in ("kind", "priority", "side"):
                 events[field] = [getattr(place, field) for place in places]
             texts = [(at, place.text) for at, place in enumerate(places) if place.text]

@@ -34,10 +34,13 @@ class RouteSocket:
         self._socket.bind((0, 0))
         self._seq = 0
 
-    def ask(self, message_type: int, body: bytes, *, dump: bool = False) -> list[bytes]:
-        """The bodies of the messages that answer a request. Raises NetlinkError, or TimeoutError after DEADLINE_S."""
+    def ask(self, message_type: int, body: bytes, *, dump: bool = False, flags: int = 0) -> list[bytes]:
+        """The bodies of the messages that answer a request; of one without an answer, `flags` must ask for an ACK.
+
+        Raises NetlinkError, or TimeoutError after DEADLINE_S.
+        """
         self._seq += 1
-        flags = NLM_F_REQUEST | (NLM_F_DUMP if dump else 0)
+        flags |= NLM_F_REQUEST | (NLM_F_DUMP if dump else 0)
         self._socket.send(struct.pack("=IHHII", 16 + len(body), message_type, flags, self._seq, 0) + body)
         found: list[bytes] = []
         while len(found) < MAX_MESSAGES:

@@ -1,4 +1,4 @@
-"""What all pollers share: they look for devices anew now and then, count what went wrong, and have no detail to give up.
+"""What all pollers share: they look for devices anew now and then, count what goes wrong, have no detail to give up.
 
 In: a host. Out: readings, from what a poller's own `poll` says.
 """

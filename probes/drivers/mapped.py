@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from probes.counted_rows import EXTRA, VALUE, Place, Series
-from stream.kinds import BY_CODE, NO_PRIORITY, SIDE_NONE
+from stream.kinds import BY_CODE, ESTIMATED, NO_PRIORITY, SIDE_NONE
 
 PRIORITIES = range(8)
 
@@ -34,7 +34,7 @@ class Mapped(NamedTuple):
     """One row of a driver's table: what a counter of this name counts. `{p}` in the name stands for the priority.
 
     `code` is the second measure of a kind that has a code there. `percent`: no counter, but the share of the last
-    second in percent; the kind's value is then ns.
+    second in percent, which its time is estimated by.
     """
 
     name: str
@@ -88,7 +88,8 @@ def find(table: Iterable[Mapped], names: Sequence[str], port: str, stale_ns: int
 
 def series_of(mapped: Mapped, priority: int, port: str, stale_ns: int) -> Series:
     """The series of one counter of a port."""
-    place = Place(port, mapped.kind, priority, mapped.side, mapped.code)
+    quality = ESTIMATED if mapped.percent else 0
+    place = Place(port, mapped.kind, priority, mapped.side, mapped.code, quality=quality)
     return Series(
         place, mapped.measure, WORTH.get(mapped.unit, 1), mapped.bits, MOST_PER_S.get(mapped.unit, NS_PER_S), stale_ns
     )

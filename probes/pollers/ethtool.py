@@ -5,7 +5,7 @@ In: what `ethtool -S` shows, by ioctl. Out: rows by the driver's table (probes/d
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,8 @@ from probes.drivers.mapped import Driver, Found, find
 from probes.host_root import HostRoot
 from probes.interfaces import interfaces, no_interface
 from probes.poller import Poller
-from probes.probe import Options, Probe, Reading, Rows, Unavailable
-from probes.statistics import Statistics, statistics
-from stream.kinds import BY_CODE, ESTIMATED, UNKNOWN
-from stream.record import empty_events
-
-PERCENT_WINDOW_NS = 1_000_000_000
-"""A share that a driver shows is of its last second."""
+from probes.probe import Options, Probe, Reading, Unavailable
+from probes.statistics import Readings, Statistics, statistics
 
 
 def available(options: Options) -> Unavailable | None:
@@ -53,6 +48,7 @@ class _Watched:
         self.at: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self.series: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self.shares = Found((), ())
+        self.share_series: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     def match(self, rows: CountedRows) -> None:
         """Finds the counters anew if the driver shows others than before."""
@@ -62,13 +58,7 @@ class _Watched:
         found = find(self.driver.statistics, self._names, self.name, self.driver.statistics_stale_ns)
         self.at, self.series = np.array(found.places, np.int64), rows.add(found.series)
         self.shares = find(self.driver.statistics, self._names, self.name, 0, percent=True)
-
-
-class _Share(NamedTuple):
-    """A share of the last second that a driver showed."""
-
-    series: Series
-    percent: int
+        self.share_series = rows.add(self.shares.series)
 
 
 class Ethtool(Poller):
@@ -78,8 +68,9 @@ class Ethtool(Poller):
         super().__init__(options)
         self._rows = CountedRows(options.interval_ns)
         self._watched: dict[str, _Watched] = {}
-        self._last_ns: int | None = None
-        self._stalled: set[Series] = set()
+        self._last_ns = 0
+        self._shared_ns: Counter[Series] = Counter()
+        """Shares of time added up, which makes them counters like all others."""
         self.counted = self._rows.counted
 
     def look(self) -> None:
@@ -94,7 +85,7 @@ class Ethtool(Poller):
     def poll(self, now_ns: int) -> Reading:
         """Reads the NICs."""
         numbers, counts = [], []
-        shares: list[_Share] = []
+        passed_ns, self._last_ns = max(now_ns - self._last_ns, 0) if self._last_ns else 0, now_ns
         for watched in self._watched.values():
             shown = watched.shown.read()
             if shown is None:
@@ -103,12 +94,21 @@ class Ethtool(Poller):
             watched.match(self._rows)
             numbers.append(watched.series)
             counts.append(shown[watched.at])
-            shares += [
-                _Share(series, int(shown[at]))
-                for at, series in zip(watched.shares.places, watched.shares.series, strict=True)
-            ]
-        rows = self._rows.take(np.concatenate(numbers), np.concatenate(counts), now_ns) if numbers else []
-        return Reading(rows=[*rows, *self._stalls(shares, now_ns)])
+            if watched.shares.series:
+                numbers.append(watched.share_series)
+                counts.append(self._add_up(watched.shares, shown, passed_ns))
+        if not numbers:
+            return Reading()
+        return Reading(rows=self._rows.take(np.concatenate(numbers), np.concatenate(counts), now_ns))
+
+    def _add_up(self, shares: Found, shown: Readings, passed_ns: int) -> Readings:
+        for at, series in zip(shares.places, shares.series, strict=True):
+            percent = int(shown[at])
+            if percent <= 100:
+                self._shared_ns[series] += passed_ns * percent // 100
+            else:
+                self.counted["absurd_shares"] += 1
+        return np.array([self._shared_ns[series] for series in shares.series], np.uint64)
 
     def close(self) -> None:
         """Closes sockets."""
@@ -117,25 +117,3 @@ class Ethtool(Poller):
             watched.shown.close()
         self._watched.clear()
         self._look_ns = None
-
-    def _stalls(self, shares: list[_Share], now_ns: int) -> list[Rows]:
-        """Rows of shares of time: of those that are not 0, or were not when they were read last."""
-        last_ns, self._last_ns = self._last_ns, now_ns
-        self.counted["absurd_shares"] += sum(share.percent > 100 for share in shares)
-        shares = [share for share in shares if share.percent <= 100]
-        told = [share for share in shares if share.percent or share.series in self._stalled]
-        self._stalled = {share.series for share in shares if share.percent}
-        if last_ns is None or now_ns <= last_ns or not told:
-            return []
-        span_ns = min(PERCENT_WINDOW_NS, now_ns - last_ns)
-        ports: dict[str, int] = {}
-        events = empty_events(len(told))
-        events["time_ns"] = events["seen_ns"] = now_ns
-        events["span_ns"] = span_ns
-        events["quality"] = ESTIMATED
-        events["extra"] = UNKNOWN
-        for row, (series, percent) in zip(events, told, strict=True):
-            row["value"] = span_ns * percent // 100
-            row["port"] = ports.setdefault(series.place.port, len(ports))
-            row["kind"], row["side"] = series.place.kind, series.place.side
-        return [Rows(BY_CODE[told[0].series.place.kind].topic, events, tuple(ports))]

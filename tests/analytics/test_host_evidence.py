@@ -240,7 +240,7 @@ def test_a_pause_that_never_ends_is_explained_too() -> None:
     add(story, "RDMA_ERRORS", "h10", "eth0", STOPPED_NS, value=5, extra=1)
     for rows in story.rows.values():
         rows[:] = [row for row in rows if row[1]["kind"][0] != BY_NAME["PFC_XON"].code]
-    assert "5 code 1 RDMA errors at eth0 in 0.000 ms" in only_root(story).evidence
+    assert "5 packet sequence NAK RDMA errors at eth0 in 0.000 ms" in only_root(story).evidence
 
 
 # Links
