@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from probes.budget import Budget
 from probes.opening import Opener, TableOpener
 from probes.output import Output
 from probes.promises import Promises
@@ -59,6 +60,7 @@ class Agent:
         on_status: Callable[[AgentStatus], None] = lambda _status: None,
         give_up: bool = False,
         stuck_s: float = STUCK_S,
+        make_budget: Callable[[float, float], Budget] = Budget,
     ) -> None:
         """With `give_up`, `run` raises PausetraceError when no probe at all can be opened."""
         self.reload_asked = reload_asked or threading.Event()
@@ -70,6 +72,7 @@ class Agent:
         self._on_status = on_status
         self._give_up = give_up
         self._stuck_s = stuck_s
+        self._make_budget = make_budget
         self._opener = opener or TableOpener([settings.options(kind) for kind in settings.kinds(table)])
         self._waiting: queue.Queue[Taken] = queue.Queue(MOST_WAITING)
         self._runners: dict[str, Runner] = {}
@@ -144,7 +147,8 @@ class Agent:
     def _start(self, kind: ProbeKind) -> None:
         runner = Runner(
             kind, self._settings.options(kind), self._opener, self._promises, self._waiting.put,
-            share=self._settings.cpu_share, phase=_phase(self._settings.device), stuck_s=self._stuck_s,
+            budget=self._make_budget(self._settings.cpu_share, time.monotonic()),
+            phase=_phase(self._settings.device), stuck_s=self._stuck_s,
         )  # fmt: skip
         self._runners[kind.name] = runner
         runner.start()

@@ -38,14 +38,15 @@ class Step(IntEnum):
 class Budget:
     """Follows what one probe costs. Not safe for several threads."""
 
-    def __init__(self, share: float, now_s: float) -> None:
+    def __init__(self, share: float, now_s: float, *, over_s: float = OVER_S, calm_s: float = CALM_S) -> None:
         self.share = share
         """Of one core."""
         self.step = Step.FULL
         self.used_share = 0.0
-        """Over the last stretch of OVER_S."""
+        """Over the last stretch of `over_s`."""
         self._steps = list(Step)
-        self._calm_s = CALM_S
+        self._over_s = over_s
+        self._first_calm_s = self._calm_s = calm_s
         self._calm_since_s = now_s
         self._stepped_up_s = -MOST_CALM_S
         self._since_s = now_s
@@ -55,7 +56,7 @@ class Budget:
         """The probe took so much CPU time since the last call; returns the step that it is to be on from now."""
         self._cpu_ns += cpu_ns
         wall_s = now_s - self._since_s
-        if wall_s >= OVER_S:
+        if wall_s >= self._over_s:
             self.used_share = self._cpu_ns * 1e-9 / wall_s
             self._since_s, self._cpu_ns = now_s, 0
             self._judge(now_s)
@@ -83,4 +84,4 @@ class Budget:
             self.step = self._steps[at - 1]
             self._calm_since_s = self._stepped_up_s = now_s
         elif not at and now_s - self._stepped_up_s >= MOST_CALM_S:
-            self._calm_s = CALM_S
+            self._calm_s = self._first_calm_s

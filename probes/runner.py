@@ -69,7 +69,7 @@ class Runner:
         promises: Promises,
         pass_on: Callable[[Taken], None],
         *,
-        share: float,
+        budget: Budget,
         phase: float,
         monotonic_s: Callable[[], float] = time.monotonic,
         retry: Retry | None = None,
@@ -84,7 +84,7 @@ class Runner:
         self._retry = retry or Retry()
         self._stuck_s = stuck_s
         self._phase = phase
-        self._budget = Budget(share, monotonic_s())
+        self._budget = budget
         self._stop = threading.Event()
         self._state, self._reason = "starting", ""
         self._step = Step.FULL
