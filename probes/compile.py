@@ -109,7 +109,7 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _load_bcc(directory: Path) -> ModuleType:
-    """bcc alone, whatever Python this is: the distribution's other packages stay out of its path."""
+    """Bcc alone, whatever Python this is: the distribution's other packages stay out of its path."""
     spec = importlib.util.spec_from_file_location(
         "bcc", directory / "__init__.py", submodule_search_locations=[str(directory)]
     )

@@ -2,8 +2,8 @@
 /* Histograms of latencies, exact and per CPU, and a ring for single outliers.
  *
  * Buckets are log-linear, four an octave: 0 to 3 ns are buckets of their own, and bucket 4 (o - 1) + s holds the
- * latencies from (4 + s) 2^(o - 2) ns on. 252 buckets hold every u64; the array is rounded up to a power of two, so
- * that the verifier sees its bound. */
+ * latencies from (4 + s) 2^(o - 2) ns on. 248 buckets hold every latency below 2^63 ns; the array is rounded up to a
+ * power of two, so that the verifier sees its bound. */
 #define BUCKETS 256
 
 struct histogram {
