@@ -43,7 +43,8 @@ class Place(NamedTuple):
 class Series(NamedTuple):
     """One counter: its place, which measure it is, and what one count is worth in the measure's unit.
 
-    `bits`, `most_per_s` and `stamp_error_ns` are those of stream/counters.py, before `worth`.
+    `bits`, `most_per_s` and `stamp_error_ns` are those of stream/counters.py, before `worth`. Counters of one measure of
+    one place, which add up, differ in `name`.
     """
 
     place: Place
@@ -52,6 +53,7 @@ class Series(NamedTuple):
     bits: int
     most_per_s: int
     stamp_error_ns: int = 0
+    name: str = ""
 
 
 class CountedRows:

@@ -91,8 +91,9 @@ def series_of(mapped: Mapped, priority: int, port: str, stale_ns: int) -> Series
     quality = ESTIMATED if mapped.percent else 0
     place = Place(port, mapped.kind, priority, mapped.side, mapped.code, quality=quality)
     return Series(
-        place, mapped.measure, WORTH.get(mapped.unit, 1), mapped.bits, MOST_PER_S.get(mapped.unit, NS_PER_S), stale_ns
-    )
+        place, mapped.measure, WORTH.get(mapped.unit, 1), mapped.bits, MOST_PER_S.get(mapped.unit, NS_PER_S), stale_ns,
+        mapped.name,
+    )  # fmt: skip
 
 
 def checked(table: tuple[Mapped, ...]) -> tuple[Mapped, ...]:
