@@ -14,6 +14,7 @@ from pausetrace.cli import (
     capture,
     config,
     demo,
+    doctor,
     explain,
     inventory,
     observe,
@@ -31,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-GROUPS = (demo, traces, explain, observe, probe, inventory, steps, topics, capture, replay, schema, config)
+GROUPS = (demo, traces, explain, observe, probe, doctor, inventory, steps, topics, capture, replay, schema, config)
 """One file a group of verbs; each has `register`."""
 
 EXTRAS = {
