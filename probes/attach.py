@@ -136,7 +136,7 @@ class _Clsact:
         self._index, self._parent = index, _CLSACT_SIDES[side]
 
     def put(self, program_fd: int) -> None:
-        """Puts the program there, in the place of what we left there before, and makes the qdisc where there is none."""
+        """Puts the program there, in the place of one that we left; makes the qdisc where there is none."""
         qdisc = self._message(0xFFFF0000, _CLSACT_PARENT, 0) + attribute(_KIND, b"clsact\0")
         options = attribute(_BPF_FD, struct.pack("=I", program_fd)) + attribute(_BPF_NAME, _NAME + b"\0")
         options += attribute(_BPF_FLAGS, struct.pack("=I", _DIRECT_ACTION))

@@ -1,7 +1,7 @@
 """The layout of the running kernel's structs and tracepoints, read from its BTF (/sys/kernel/btf/vmlinux).
 
-In: the file's bytes. Out: offsets of members and the structs that a tracepoint's arguments point to. BTF is the kernel's
-own description of its types (Documentation/bpf/btf.rst), so that no header of another kernel can be wrong.
+In: the file's bytes. Out: offsets of members, and the structs that a tracepoint's arguments point to. BTF is the
+kernel's own description of its types (Documentation/bpf/btf.rst), so that no header of another kernel can be wrong.
 """
 
 from __future__ import annotations

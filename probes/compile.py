@@ -1,7 +1,7 @@
 """Compiles eBPF programs in a child that lives for a second: its 150 MB of LLVM and bcc never enter the agent.
 
-In: names of programs and the sizes of their maps. Out: the file descriptors of maps and loaded programs, which the child
-hands over (SCM_RIGHTS) before it ends; they are all that keeps programs and maps alive. Imports no NumPy.
+In: names of programs and the sizes of their maps. Out: the file descriptors of maps and loaded programs, which the
+child hands over (SCM_RIGHTS) before it ends; they are all that keeps programs and maps alive. Imports no NumPy.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def bcc_directory() -> Path | None:
         if (Path(place) / "bcc" / "libbcc.py").is_file():
             return Path(place) / "bcc"
     for pattern in _SYSTEM_DIRECTORIES:
-        for place in sorted(Path("/").glob(pattern[1:] + "/bcc/libbcc.py")):
-            return place.parent
+        for found in sorted(Path("/").glob(pattern[1:] + "/bcc/libbcc.py")):
+            return found.parent
     return None
 
 

@@ -19,8 +19,8 @@ FLOW_KEY = np.dtype(
     [("tuple", TUPLE), ("ifindex", "<u4"), ("side", "u1"), ("dscp", "u1"), ("pcp", "u1"), ("unused", "u1")]
 )
 FLOW = np.dtype([(name, "<u8") for name in (
-    "id", "slows", "packets", "bytes", "ect_1", "ect_0", "ce", "data", "acks", "sequence_naks", "rnr_naks", "other_naks",
-    "cnps", "last_ns",
+    "id", "slows", "packets", "bytes", "ect_1", "ect_0", "ce", "data", "acks", "sequence_naks", "rnr_naks",
+    "other_naks", "cnps", "last_ns",
 )])  # fmt: skip
 RETRANSMITS = np.dtype([("id", "<u8"), ("segments", "<u8"), ("last_ns", "<u8")])
 NO_PCP = 255
@@ -40,7 +40,7 @@ class Opened:
         self._told: set[int] = set()
 
     def fact(self, flow: int, packed: bytes, now_ns: int, priority: int = 255) -> Flow | None:
-        """The fact of a flow that is new. An end that is not this host goes by its address, as facts of ports name it."""
+        """The fact of a flow that is new. An end that is not this host goes by its address."""
         if flow in self._told:
             return None
         self._told.add(flow)

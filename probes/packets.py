@@ -1,7 +1,7 @@
 """The probe of packets: single pauses as they pass, and by flow ECN codepoints, bytes, CNPs and NAKs once a window.
 
-In: the ring and maps of bpf/packets.bpf.c. Out: rows of pfc (PFC_XOFF, PFC_XON; reduced: PFC_FRAMES), ecn, flowbytes and
-host (RDMA_ERRORS), and facts about flows.
+In: the ring and maps of bpf/packets.bpf.c. Out: rows of pfc (PFC_XOFF, PFC_XON; reduced: PFC_FRAMES), ecn, flowbytes
+and host (RDMA_ERRORS), and facts about flows.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class PacketsProbe:
         tagged = keys["pcp"] != NO_PCP
         priority = np.where(tagged, keys["pcp"], self._priority_of[keys["dscp"]])
         quality = np.where(tagged, 0, self._quality_of[keys["dscp"]])
-        facts = [
+        facts: list[Fact] = [
             fact
             for row in np.flatnonzero(growth[:, _PLACE["packets"]]).tolist()
             if (fact := self._opened.fact(

@@ -44,8 +44,8 @@ DEFAULT_THRESHOLD_NS: Mapping[str, int] = MappingProxyType(
 HIT_NS: Mapping[str, int] = MappingProxyType(
     {"runqueue": 400, "softirq": 400, "hardirq": 250, "napi": 350, "block": 900, "packets": 350, "tcp_retransmits": 700}
 )
-"""About what one thing counted costs in the kernel, all functions of the program together (benchmarks/probe_overhead.py),
-so that an agent knows its own cost without switching on the kernel's statistics, which cost more."""
+"""About what one thing counted costs in the kernel, all functions of the program together, so that an agent knows its
+own cost without switching on the kernel's statistics, which cost more (benchmarks/probe_overhead.py)."""
 _LATENCIES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "runqueue": ("runqueue",), "softirq": ("softirq", "softirq_run"), "hardirq": ("hardirq",), "napi": ("napi",),
     "block": ("block",),
@@ -216,11 +216,11 @@ def _open(name: str, module: _Module, settings: Settings) -> Probe:
         return _open_packets(module, settings)
     attached: list[Attached] = []
     try:
-        for function in SOURCES[name].functions:
-            attached.append(attach_tracepoint(module.program(function.name), function.tracepoint))
+        for each in SOURCES[name].functions:
+            attached += [attach_tracepoint(module.program(each.name), each.tracepoint)]
     except OSError:
-        for each in attached:
-            each.close()
+        for done in attached:
+            done.close()
         raise
     window_ns = settings.window_ns
     if name in _LATENCIES:

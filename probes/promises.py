@@ -36,13 +36,16 @@ class Promises:
     def opens(self, kind: ProbeKind) -> None:
         """From now on the probe may see something."""
         with self._lock:
-            self._claims[kind.name] = _Claim(kind.topics, self._clock_ns() - RING_DELAY_NS if kind.instants else None)
+            reads_ns = self._claims[kind.name].reads_ns if kind.name in self._claims else ()
+            oldest_ns = self._clock_ns() - RING_DELAY_NS if kind.instants else None
+            self._claims[kind.name] = _Claim(kind.topics, oldest_ns, reads_ns)
 
     def reads(self, kind: ProbeKind) -> int:
         """A read begins: returns the time it is of, behind which nothing is promised until it is `passed_on`."""
         with self._lock:
             now_ns = self._clock_ns()
-            claim = self._claims.get(kind.name) or _Claim(kind.topics, None)
+            # Nobody waits for one that was stuck until it has been read again.
+            claim = self._claims.get(kind.name) or _Claim(kind.topics, now_ns if kind.instants else None)
             self._claims[kind.name] = claim._replace(reads_ns=(*claim.reads_ns, now_ns))
             return now_ns
 
@@ -52,12 +55,19 @@ class Promises:
             claim = self._claims.get(kind.name)
             if claim is not None and read_ns in claim.reads_ns:
                 left = tuple(time_ns for time_ns in claim.reads_ns if time_ns > read_ns)
-                self._claims[kind.name] = _Claim(
-                    kind.topics, read_ns - RING_DELAY_NS if kind.instants else None, left
-                )  # fmt: skip
+                is_open = claim.oldest_ns is not None
+                self._claims[kind.name] = _Claim(kind.topics, read_ns - RING_DELAY_NS if is_open else None, left)
+
+    def closes(self, kind: ProbeKind, failed_ns: int | None = None) -> None:
+        """The probe sees nothing any more: what it has read is on its way still, but for a read that failed."""
+        with self._lock:
+            claim = self._claims.pop(kind.name, None)
+            left = tuple(time_ns for time_ns in claim.reads_ns if time_ns != failed_ns) if claim is not None else ()
+            if left:
+                self._claims[kind.name] = _Claim(kind.topics, None, left)
 
     def forget(self, name: str) -> None:
-        """Nobody waits for the probe: it is closed, or stuck."""
+        """Nobody waits for the probe, nor for what it has read: it is stuck."""
         with self._lock:
             self._claims.pop(name, None)
 

@@ -143,9 +143,9 @@ class Runner:
                 self._fail("cannot be read", err)
             else:
                 self._close(probe)
+                self._promises.closes(self.kind)
                 self._wait_until_affordable()
         self._set_state("stopped")
-        self._promises.forget(self.kind.name)
 
     def _work(self, probe: Probe) -> None:
         """Reads until it is to stop, with one last read then, or until it costs too much even so."""
@@ -186,7 +186,11 @@ class Runner:
         self._busy_since_s = self._monotonic_s()
         began_ns = time.thread_time_ns()
         read_ns = self._promises.reads(self.kind)
-        reading = probe.read(read_ns)
+        try:
+            reading = probe.read(read_ns)
+        except Exception:
+            self._promises.closes(self.kind, read_ns)
+            raise
         took_ns = time.thread_time_ns() - began_ns + reading.kernel_ns
         self._busy_since_s = None
         if self._not_read_since_ns is not None:
@@ -220,7 +224,6 @@ class Runner:
 
     def _wait_until_affordable(self) -> None:
         if self._budget.step == Step.OFF:
-            self._promises.forget(self.kind.name)
             self._not_read_since_ns = self._last_read_ns
         while self._budget.step == Step.OFF and not self._stop.wait(_SLICE_S):
             self._budget.spent(0, self._monotonic_s())
@@ -235,7 +238,7 @@ class Runner:
         self._rest("failing", f"{what}: {told}")
 
     def _rest(self, state: str, reason: str) -> None:
-        self._promises.forget(self.kind.name)
+        self._promises.closes(self.kind)
         self._set_state(state, reason)
         self._stop.wait(self._retry.pause_s())
 

@@ -4,7 +4,6 @@
 """
 
 import functools
-import importlib.util
 import os
 import shutil
 import signal
@@ -12,6 +11,8 @@ import subprocess
 from collections.abc import Callable, Generator
 
 import pytest
+
+from probes.compile import bcc_directory
 
 pytest_plugins = ["tests.kafka_brokers", "tests.secure_kafka"]
 
@@ -61,8 +62,8 @@ def _kcat_lacks() -> str | None:
 def _ebpf_lacks() -> str | None:
     if os.geteuid() != 0:
         return "BPF programs need root: run the tests as root"
-    if importlib.util.find_spec("bcc") is None:
-        return "bcc cannot be imported by this Python: apt-get install python3-bpfcc"
+    if bcc_directory() is None:
+        return "bcc is not installed: apt-get install python3-bpfcc"
     return None
 
 
