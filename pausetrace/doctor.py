@@ -32,6 +32,8 @@ OK, ABSENT, WARNING, MISSING = "ok", "absent", "warning", "missing"
 OLDEST_KERNEL = (5, 8)
 """The first with a BPF ring buffer, and with capabilities for BPF alone."""
 TCX_KERNEL = (6, 6)
+CHECKED_ELSEWHERE = ("clock", "pcie", "identity")
+"""Probes of which more is told than whether they can run."""
 CLOCK_NS = 5_000_000
 """Half of what the verdict allows hosts to differ by (analytics/host_evidence.py)."""
 
@@ -196,10 +198,10 @@ def _pcie(name: str, found: Way, port_mbps: int) -> Finding:
         return Finding(check, OK, whole)
     place = found.narrowest if found.lanes < found.max_lanes else found.slowest
     where = f" below the bridge {place}" if place else ""
-    carries = f", which carries {found.rate_mbps // 1000} Gb/s"
-    needs = f" of the port's {port_mbps // 1000}" if found.rate_mbps < port_mbps else ""
+    needs = f" for a port of {port_mbps // 1000}" if found.rate_mbps < port_mbps else ""
+    now = f"x{found.lanes} at {found.mts / 1000:g} GT/s{where}, {found.rate_mbps // 1000} Gb/s{needs}"
     return Finding(
-        check, WARNING, f"x{found.lanes} at {found.mts / 1000:g} GT/s{where}{carries}{needs}; it could be {whole}",
+        check, WARNING, f"{now}; it could be {whole}",
         "reseat the card, riser or cable, look for its errors in dmesg, and check the slot's bifurcation",
     )  # fmt: skip
 
@@ -214,7 +216,7 @@ def _probes(asked: Asked, *, of_kernel: bool) -> Iterator[Finding]:
 
     opener = TableOpener()
     for kind in PROBES:
-        if (kind.module == PROGRAMS) != of_kernel:
+        if (kind.module == PROGRAMS) != of_kernel or kind.name in CHECKED_ELSEWHERE:
             continue
         options = asked.settings.options(kind)
         missing: Unavailable | None = (

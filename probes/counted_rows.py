@@ -17,7 +17,7 @@ import numpy.typing as npt
 from probes.probe import Rows
 from stream.counters import Counters
 from stream.kinds import BY_CODE, GAP, NO_PRIORITY, RESET, SIDE_NONE, UNKNOWN
-from stream.record import empty_events
+from stream.record import MAX_TIME_NS, empty_events
 
 Ints = npt.NDArray[np.int64]
 
@@ -43,8 +43,8 @@ class Place(NamedTuple):
 class Series(NamedTuple):
     """One counter: its place, which measure it is, and what one count is worth in the measure's unit.
 
-    `bits`, `most_per_s` and `stamp_error_ns` are those of stream/counters.py, before `worth`. Counters of one measure of
-    one place, which add up, differ in `name`.
+    `bits`, `most_per_s` and `stamp_error_ns` are those of stream/counters.py, before `worth`. Counters of one measure
+    of one place, which add up, differ in `name`.
     """
 
     place: Place
@@ -54,6 +54,18 @@ class Series(NamedTuple):
     most_per_s: int
     stamp_error_ns: int = 0
     name: str = ""
+
+
+class _Same:
+    """Readings, when they were last read, whether they were taken in as of then, and when a row is due."""
+
+    def __init__(self, numbers: Ints, readings: npt.NDArray[np.uint64], time_ns: int, due_ns: int) -> None:
+        self.numbers, self.readings = numbers, readings
+        self.time_ns, self.due_ns, self.taken = time_ns, due_ns, True
+
+    def is_of(self, numbers: Ints, readings: npt.NDArray[np.uint64]) -> bool:
+        """Whether these are the same readings of the same series."""
+        return np.array_equal(self.readings, readings) and np.array_equal(self.numbers, numbers)
 
 
 class CountedRows:
@@ -67,6 +79,7 @@ class CountedRows:
         self._place_list: list[Place] = []
         self._cell: list[int] = []
         self._worth: list[int] = []
+        self._last: _Same | None = None
         self._sent_ns: Ints = np.zeros(0, np.int64)
         self._was_active: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
@@ -95,7 +108,33 @@ class CountedRows:
         return np.array([self._numbers[each] for each in series], np.int64)
 
     def take(self, numbers: Ints, readings: npt.NDArray[np.uint64], now_ns: int) -> list[Rows]:
-        """The rows of the windows that these readings end."""
+        """The rows of the windows that these readings end.
+
+        Readings that are the same as before cost next to nothing while no row is due: they are taken in once others
+        follow, so that those have windows of their own.
+        """
+        last = self._last
+        if last is not None and last.is_of(numbers, readings):
+            if now_ns < last.due_ns and now_ns > last.time_ns:
+                last.time_ns, last.taken = now_ns, False
+                return []
+            made = self._take(numbers, readings, now_ns)
+        else:
+            if last is not None and not last.taken:
+                self._take(last.numbers, last.readings, last.time_ns)
+            made = self._take(numbers, readings, now_ns)
+        self._last = _Same(numbers, readings.copy(), now_ns, self._due_ns(numbers))
+        return made
+
+    def _due_ns(self, numbers: Ints) -> int:
+        """When the next row of these series is due if nothing changes: at once after one that tells of something."""
+        cells = np.array(self._cell, np.int64)[numbers]
+        places = cells[cells % 2 == VALUE] // 2
+        if not len(places):
+            return MAX_TIME_NS
+        return 0 if self._was_active[places].any() else int(self._sent_ns[places].min()) + QUIET_NS
+
+    def _take(self, numbers: Ints, readings: npt.NDArray[np.uint64], now_ns: int) -> list[Rows]:
         deltas = self._counters.take(numbers, np.full(len(numbers), now_ns, np.int64), readings)
         if not len(deltas.row):
             return []

@@ -32,6 +32,8 @@ class CounterFiles(Poller):
         self._rows = CountedRows(options.interval_ns)
         self._found: Sequence[CounterFile] = ()
         self._numbers = np.zeros(0, np.int64)
+        self._parsed: dict[str, tuple[bytes, int | None]] = {}
+        """By path, the last bytes and what they meant."""
         self.counted = self._rows.counted
 
     def find(self) -> Sequence[CounterFile]:
@@ -45,6 +47,7 @@ class CounterFiles(Poller):
             self._found = found
             self._numbers = self._rows.add([each.series for each in found])
             self.files.keep({each.path for each in found})
+            self._parsed.clear()
 
     def poll(self, now_ns: int) -> Reading:
         """Reads them."""
@@ -55,7 +58,10 @@ class CounterFiles(Poller):
             if found is None:
                 self.counted["unreadable"] += 1
                 continue
-            number = each.parse(found)
+            before = self._parsed.get(each.path)
+            if before is None or before[0] != found:
+                before = self._parsed[each.path] = found, each.parse(found)
+            number = before[1]
             if number is None or number < 0:
                 self.counted["garbage"] += 1
                 continue

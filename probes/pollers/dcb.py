@@ -49,6 +49,15 @@ def _names(host: HostRoot, options: Options) -> list[str]:
     return [each.name for each in interfaces(host, options.interfaces) if each.driver not in DRIVERS]
 
 
+def _series(name: str) -> list[Series]:
+    """The counters of an interface, in the order in which they are read."""
+    return [
+        Series(Place(name, PFC_FRAMES, priority, side), VALUE, 1, 64, FRAMES_PER_S, STALE_NS)
+        for side in (SIDE_TX, SIDE_RX)
+        for priority in PRIORITIES
+    ]
+
+
 class DcbCounters(Poller):
     """Asks each NIC."""
 
@@ -57,6 +66,8 @@ class DcbCounters(Poller):
         self._reader = DcbReader(self.host)
         self._rows = CountedRows(options.interval_ns)
         self._names: list[str] = []
+        self._answered: list[str] = []
+        self._numbers = np.zeros(0, np.int64)
         self.counted = self._rows.counted
 
     def look(self) -> None:
@@ -68,21 +79,21 @@ class DcbCounters(Poller):
 
     def poll(self, now_ns: int) -> Reading:
         """Asks them."""
-        series: list[Series] = []
+        answered: list[str] = []
         counts: list[int] = []
         for name in self._names:
             told = self._reader.read(name)
             if told is None or told.pfc is None:
                 self.counted["unreadable"] += 1
                 continue
-            for side, of_side in ((SIDE_TX, told.pfc.requests), (SIDE_RX, told.pfc.indications)):
-                for priority in PRIORITIES:
-                    place = Place(name, PFC_FRAMES, priority, side)
-                    series.append(Series(place, VALUE, 1, 64, FRAMES_PER_S, STALE_NS))
-                counts += of_side
-        if not series:
+            answered.append(name)
+            counts += [*told.pfc.requests, *told.pfc.indications]
+        if not answered:
             return Reading()
-        return Reading(rows=self._rows.take(self._rows.add(series), np.array(counts, np.uint64), now_ns))
+        if answered != self._answered:
+            self._answered = answered
+            self._numbers = self._rows.add([each for name in answered for each in _series(name)])
+        return Reading(rows=self._rows.take(self._numbers, np.array(counts, np.uint64), now_ns))
 
     def close(self) -> None:
         """Closes the socket."""

@@ -5,6 +5,8 @@ In: probes/gpus.py. Out: rows GPU_THROTTLE and GPU_ERRORS; a time that had to be
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from probes.counted_rows import VALUE, CountedRows, Place, Series
@@ -36,6 +38,22 @@ def make(options: Options) -> Probe:
     return GpuCounters(options)
 
 
+class _Key(NamedTuple):
+    """One counter of a GPU."""
+
+    gpu: int
+    pci: str
+    kind: int
+    code: int
+    quality: int
+
+    def series(self) -> Series:
+        place = Place(f"gpu{self.gpu}", self.kind, extra=self.code, text=self.pci, quality=self.quality)
+        if self.kind == _THROTTLE:
+            return Series(place, VALUE, 1, 64, NS_PER_S, NS_PER_S)
+        return Series(place, VALUE, 1, 64, ERRORS_PER_S)
+
+
 class GpuCounters(Poller):
     """Asks all GPUs."""
 
@@ -46,37 +64,36 @@ class GpuCounters(Poller):
         except NoGpusError as err:
             raise PausetraceError(f"no GPU can be asked: {err}") from err
         self._rows = CountedRows(options.interval_ns)
-        self._known: set[Series] = set()
+        self._keys: list[_Key] = []
+        self._known: set[_Key] = set()
+        self._numbers = np.zeros(0, np.int64)
         self._last_ns: int | None = None
         self.counted = self._rows.counted
 
     def poll(self, now_ns: int) -> Reading:
         """Asks."""
-        series: list[Series] = []
+        keys: list[_Key] = []
         counts: list[int] = []
-        began: list[Series] = []
         for gpu in self._gpus.read(now_ns):
-            port = f"gpu{gpu.number}"
             for code, throttled_ns in gpu.throttled_ns.items():
-                quality = ESTIMATED if code in gpu.sampled else 0
-                place = Place(port, _THROTTLE, extra=code, text=gpu.pci, quality=quality)
-                series.append(Series(place, VALUE, 1, 64, NS_PER_S, NS_PER_S))
+                keys.append(_Key(gpu.number, gpu.pci, _THROTTLE, code, ESTIMATED if code in gpu.sampled else 0))
                 counts.append(throttled_ns)
             for code, errors in gpu.errors.items():
                 if code <= MAX_CODE:
-                    place = Place(port, _ERRORS, extra=code, text=gpu.pci)
-                    series.append(Series(place, VALUE, 1, 64, ERRORS_PER_S))
+                    keys.append(_Key(gpu.number, gpu.pci, _ERRORS, code, 0))
                     counts.append(errors)
-                    if series[-1] not in self._known:
-                        began.append(series[-1])
-        if not series:
+        if not keys:
             return Reading()
-        if began and self._last_ns is not None:
-            # An error that had not come before began to be counted at 0.
-            self._rows.take(self._rows.add(began), np.zeros(len(began), np.uint64), self._last_ns)
-        self._known.update(series)
+        if keys != self._keys:
+            self._numbers = self._rows.add([key.series() for key in keys])
+            began = np.array([key.kind == _ERRORS and key not in self._known for key in keys])
+            if self._last_ns is not None and began.any():
+                # An error that had not come before began to be counted at 0.
+                self._rows.take(self._numbers[began], np.zeros(int(began.sum()), np.uint64), self._last_ns)
+            self._keys = keys
+            self._known.update(keys)
         self._last_ns = now_ns
-        return Reading(rows=self._rows.take(self._rows.add(series), np.array(counts, np.uint64), now_ns))
+        return Reading(rows=self._rows.take(self._numbers, np.array(counts, np.uint64), now_ns))
 
     def close(self) -> None:
         """Ends the session."""
