@@ -114,15 +114,13 @@ class CountedRows:
         follow, so that those have windows of their own.
         """
         last = self._last
-        if last is not None and last.is_of(numbers, readings):
-            if now_ns < last.due_ns and now_ns > last.time_ns:
+        if last is not None:
+            if last.time_ns < now_ns < last.due_ns and last.is_of(numbers, readings):
                 last.time_ns, last.taken = now_ns, False
                 return []
-            made = self._take(numbers, readings, now_ns)
-        else:
-            if last is not None and not last.taken:
+            if not last.taken:
                 self._take(last.numbers, last.readings, last.time_ns)
-            made = self._take(numbers, readings, now_ns)
+        made = self._take(numbers, readings, now_ns)
         self._last = _Same(numbers, readings.copy(), now_ns, self._due_ns(numbers))
         return made
 
