@@ -23,6 +23,7 @@ class _Claim(NamedTuple):
     """Oldest time that the next read may bring; None: it brings nothing from before itself."""
     reads_ns: tuple[int, ...] = ()
     """Times of reads that have not been passed on yet."""
+    is_open: bool = True
 
 
 class Promises:
@@ -34,11 +35,14 @@ class Promises:
         self._claims: dict[str, _Claim] = {}
 
     def opens(self, kind: ProbeKind) -> None:
-        """From now on the probe may see something."""
+        """From now on the probe may see something; what it read before it was closed may be on its way still."""
         with self._lock:
-            reads_ns = self._claims[kind.name].reads_ns if kind.name in self._claims else ()
-            oldest_ns = self._clock_ns() - RING_DELAY_NS if kind.instants else None
-            self._claims[kind.name] = _Claim(kind.topics, oldest_ns, reads_ns)
+            claim = self._claims.get(kind.name)
+            if claim is not None and claim.reads_ns:
+                self._claims[kind.name] = claim._replace(is_open=True)
+            else:
+                oldest_ns = self._clock_ns() - RING_DELAY_NS if kind.instants else None
+                self._claims[kind.name] = _Claim(kind.topics, oldest_ns)
 
     def reads(self, kind: ProbeKind) -> int:
         """A read begins: returns the time it is of, behind which nothing is promised until it is `passed_on`."""
@@ -55,16 +59,22 @@ class Promises:
             claim = self._claims.get(kind.name)
             if claim is not None and read_ns in claim.reads_ns:
                 left = tuple(time_ns for time_ns in claim.reads_ns if time_ns > read_ns)
-                is_open = claim.oldest_ns is not None
-                self._claims[kind.name] = _Claim(kind.topics, read_ns - RING_DELAY_NS if is_open else None, left)
+                oldest_ns = read_ns - RING_DELAY_NS if kind.instants else None
+                self._keep(kind, claim._replace(oldest_ns=oldest_ns, reads_ns=left))
 
     def closes(self, kind: ProbeKind, failed_ns: int | None = None) -> None:
         """The probe sees nothing any more: what it has read is on its way still, but for a read that failed."""
         with self._lock:
-            claim = self._claims.pop(kind.name, None)
-            left = tuple(time_ns for time_ns in claim.reads_ns if time_ns != failed_ns) if claim is not None else ()
-            if left:
-                self._claims[kind.name] = _Claim(kind.topics, None, left)
+            claim = self._claims.get(kind.name)
+            if claim is not None:
+                left = tuple(time_ns for time_ns in claim.reads_ns if time_ns != failed_ns)
+                self._keep(kind, claim._replace(reads_ns=left, is_open=False))
+
+    def _keep(self, kind: ProbeKind, claim: _Claim) -> None:
+        if claim.is_open or claim.reads_ns:
+            self._claims[kind.name] = claim
+        else:
+            del self._claims[kind.name]
 
     def forget(self, name: str) -> None:
         """Nobody waits for the probe, nor for what it has read: it is stuck."""

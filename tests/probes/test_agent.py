@@ -53,7 +53,7 @@ def test_a_probe_that_fails_is_opened_again_counted_and_told_while_others_go_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def prepare(probe: SampleProbe) -> None:
-        if probe.kind is SUMS and not opener.of(SUMS):
+        if probe.kind.name == "sums" and not opener.of(SUMS):
             probe.during_read = lambda: _fail_from(probe, 3)
 
     opener = SampleOpener(prepare)
@@ -95,7 +95,7 @@ def test_a_read_that_hangs_holds_up_nobody_and_no_promise(caplog: pytest.LogCapt
     hang = threading.Event()
 
     def prepare(probe: SampleProbe) -> None:
-        if probe.kind is SUMS:
+        if probe.kind.name == "sums":
             probe.during_read = lambda: hang.wait(20) and None if probe.reads == 3 else None  # type: ignore[func-returns-value]
 
     promises = Promises()
@@ -122,15 +122,14 @@ def test_a_probe_that_costs_too_much_gives_up_detail_visibly_and_takes_it_up_aga
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def prepare(probe: SampleProbe) -> None:
-        if probe.kind is SUMS:
+        if probe.kind.name == "sums":
             probe.during_read = lambda: None if "reduce" in probe.log else burn(0.005)
 
     promises = Promises()
     opener, output = SampleOpener(prepare), Gathered(promises)
     settings = settings_of(SUMS, STATES, cpu_share=0.1)
-    with Running(settings, output, promises, opener, over_s=0.2, calm_s=0.4) as running:
-        wait_until(lambda: running.status("sums").step == Step.COUNTERS)
-        assert running.status("sums").state == "degraded"
+    with Running(settings, output, promises, opener, over_s=0.2, calm_s=1.5) as running:
+        wait_until(lambda: running.status("sums").state == "degraded")
         assert running.status("sums").reason.startswith("counters only: it took ")
         wait_until(lambda: running.status("sums").step == Step.FULL)
         wait_until(lambda: any(status.state == "degraded" for told in output.told for status in told))
@@ -222,7 +221,7 @@ def test_a_probe_that_cannot_be_closed_keeps_nothing_from_ending(caplog: pytest.
         def close() -> None:
             raise OSError("busy")
 
-        if probe.kind is SUMS:
+        if probe.kind.name == "sums":
             probe.close = close  # type: ignore[method-assign]
 
     promises = Promises()

@@ -49,8 +49,39 @@ def test_instants_are_in_the_way_from_opening_on() -> None:
     assert promises.mark_ns("host") == opened_ns - RING_DELAY_NS
     promises.passed_on(RING, read_ns)
     assert promises.mark_ns("host") == read_ns - RING_DELAY_NS
+    promises.closes(RING)
+    assert promises.mark_ns("host") == clock.now_ns
+
+
+def test_what_was_read_before_the_probe_closed_is_still_in_the_way() -> None:
+    clock = Clock()
+    promises = Promises(clock)
+    promises.opens(SUMS)
+    first_ns = promises.reads(SUMS)
+    clock.now_ns += S
+    failed_ns = promises.reads(SUMS)
+    promises.closes(SUMS, failed_ns)
+    promises.opens(SUMS)
+    clock.now_ns += S
+    assert promises.mark_ns("host") == first_ns
+    promises.passed_on(SUMS, first_ns)
+    assert promises.mark_ns("host") == clock.now_ns
+
+
+def test_nobody_waits_for_a_probe_that_is_stuck_until_it_reads_again() -> None:
+    clock = Clock()
+    promises = Promises(clock)
+    promises.opens(RING)
+    stuck_ns = promises.reads(RING)
+    clock.now_ns += 9 * S
     promises.forget(RING.name)
     assert promises.mark_ns("host") == clock.now_ns
+    promises.passed_on(RING, stuck_ns)
+    assert promises.mark_ns("host") == clock.now_ns
+    read_ns = promises.reads(RING)
+    promises.passed_on(RING, read_ns)
+    clock.now_ns += S
+    assert promises.mark_ns("host") == read_ns - RING_DELAY_NS
 
 
 def test_what_lies_between_was_never_promised_away() -> None:
