@@ -15,7 +15,6 @@ from stream.record import Events
 
 BUCKET, OUTLIER = "_BUCKET", "_OUTLIER"
 BUCKETS = frozenset(kind.code for kind in kinds.KINDS if kind.name.endswith(BUCKET))
-OUTLIERS = frozenset(kind.code for kind in kinds.KINDS if kind.name.endswith(OUTLIER))
 _BARS = " ▁▂▃▄▅▆▇█"
 
 

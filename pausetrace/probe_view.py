@@ -117,8 +117,15 @@ class PlainTables(_Shown):
         for batch in self.batches(one):
             for latency in latencies(batch.events, batch.ports):
                 self._write(latency.time_ns, *latency_line(latency))
-            for row in other_rows(batch):
-                self._write(row.time_ns, row.kind.lower(), row.port, _queue(row), measures_text(row))
+            others = other_rows(batch)
+            worst = sorted((row for row in others if row.kind.endswith(OUTLIER)), key=lambda row: -(row.value or 0))
+            left_out = set(worst[SHOWN_OUTLIERS:])
+            for row in others:
+                if row not in left_out:
+                    self._write(row.time_ns, row.kind.lower(), row.port, _queue(row), measures_text(row))
+            if left_out:
+                more = f"{len(left_out):,} more that were shorter: -o jsonl has them all"
+                self._write(one.read_ns, worst[0].kind.lower(), "", more)
 
     def turn(self) -> None:
         """Lets the reader of the pipe see what there is."""
@@ -150,7 +157,7 @@ class LiveTables(_Shown):
             for latency in latencies(batch.events, batch.ports):
                 self._latencies[latency.source, latency.port] = latency
             for row in other_rows(batch):
-                if row.kind.endswith("_OUTLIER"):
+                if row.kind.endswith(OUTLIER):
                     self._outliers.append(row)
                 else:
                     self._others.pop(key := (row.kind, row.port, row.priority, row.side, row.flow, _code(row)), None)
@@ -207,7 +214,9 @@ class LiveTables(_Shown):
     def _status_line(self) -> Text:
         passed = duration_text(int(time.monotonic() - self._begun_s) * 10**9)
         used = sum(status.used_share for status in self._statuses)
-        line = Text(f"{self._settings.device} · {passed} · probes take {used:.1%} of a core", style="dim")
+        line = Text(f"{self._settings.device} · {passed}", style="dim")
+        if used:
+            line.append(f" · probes take {used:.1%} of a core")
         if self._lost:
             line.append(f" · {self._lost:,} rows lost", style="yellow")
         for status in self._statuses:
@@ -237,7 +246,7 @@ def latency_line(latency: Latency) -> tuple[str, ...]:
 def other_rows(batch: Batch) -> list[Row]:
     """The rows that belong to no histogram."""
     columns = Columns.of([batch])
-    return [row for row in rows(columns) if not row.kind.endswith("_BUCKET")]
+    return [row for row in rows(columns) if not row.kind.endswith(BUCKET)]
 
 
 def _queue(row: Row) -> str:

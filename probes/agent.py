@@ -19,7 +19,7 @@ from probes.output import Output
 from probes.promises import Promises
 from probes.runner import STUCK_S, ProbeStatus, Runner, Taken
 from probes.settings import AgentSettings
-from probes.table import PROBES, ProbeKind
+from probes.table import PROBES, PROGRAMS, ProbeKind
 from stream.errors import PausetraceError
 
 _log = logging.getLogger(__name__)
@@ -73,7 +73,9 @@ class Agent:
         self._give_up = give_up
         self._stuck_s = stuck_s
         self._make_budget = make_budget
-        self._opener = opener or TableOpener([settings.options(kind) for kind in settings.kinds(table)])
+        self._opener = opener or TableOpener(
+            [settings.options(kind) for kind in settings.kinds(table) if kind.module == PROGRAMS]
+        )
         self._waiting: queue.Queue[Taken] = queue.Queue(MOST_WAITING)
         self._runners: dict[str, Runner] = {}
         self._ending: list[Runner] = []

@@ -56,7 +56,7 @@ PROBES: tuple[ProbeKind, ...] = (
     ProbeKind("tcp_retransmits", PROGRAMS, ("host",), "TCP segments sent again, by flow", instants=True),
     ProbeKind("packets", PROGRAMS, ("pfc", "ecn", "flowbytes", "host", "flow"),
               "PFC pause frames, ECN marks, CNPs and bytes of flows among the packets that the kernel sees",
-              instants=True, read_ns=50 * MS_NS),
+              on=False, instants=True, read_ns=50 * MS_NS),
     ProbeKind("memory_errors", PROGRAMS, ("host",), "memory errors as the kernel reports them (RAS)", instants=True),
     ProbeKind("pcie_errors", PROGRAMS, ("pcie",), "PCIe errors as the kernel reports them (RAS)", instants=True),
     # pollers of counters and states
