@@ -19,7 +19,7 @@ from rich.text import Text
 
 from pausetrace.columns import Columns
 from pausetrace.event_text import Row, measures_text, row_object, rows
-from pausetrace.latency import Latency, latencies
+from pausetrace.latency import BUCKET, OUTLIER, Latency, latencies
 from pausetrace.plain_text import printable
 from pausetrace.terminal import make_console
 from pausetrace.units import duration_text, time_text

@@ -34,7 +34,7 @@ class Opener(Protocol):
 
 
 class TableOpener:
-    """The probes of the table. Safe for threads; `first` are the options of all programs that are about to be opened."""
+    """The probes of the table. Safe for threads; `first` are the options of all programs about to be opened."""
 
     def __init__(self, first: Sequence[Options] = ()) -> None:
         self._lock = threading.Lock()
