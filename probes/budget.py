@@ -16,6 +16,8 @@ CALM_SHARE = 0.5
 """Of the budget; below it there is room for what was given up."""
 SLOWER = 4
 """Times as long between two reads on step SLOW."""
+FAR_OVER = 4
+"""Times the budget: beyond, it is closed. Below, counters that cost too much are better than none, and it shows."""
 
 
 class Step(IntEnum):
@@ -73,7 +75,8 @@ class Budget:
     def _judge(self, now_s: float) -> None:
         at = self._steps.index(self.step)
         if self.used_share > self.share:
-            if at + 1 < len(self._steps):
+            bearable = self.step == Step.SLOW and self.used_share <= self.share * FAR_OVER
+            if at + 1 < len(self._steps) and not bearable:
                 relapsed = now_s - self._stepped_up_s < self._calm_s
                 self._calm_s = min(self._calm_s * 2, MOST_CALM_S) if relapsed else self._calm_s
                 self.step = self._steps[at + 1]

@@ -6,6 +6,7 @@ In: a row of the table and its options. Out: readings, handed to `pass_on`; and 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 import traceback
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 
 STUCK_S = 5.0
 """A read that takes longer hangs; others are not to wait for it."""
+CPUS = os.cpu_count() or 1
 _SLICE_S = 5.0
 _COUNTED = ("reads", "rows", "lost_rows", "cpu_ns", "errors", "degradations", "late_reads")
 
@@ -191,7 +193,7 @@ class Runner:
         except Exception:
             self._promises.closes(self.kind, read_ns)
             raise
-        took_ns = time.thread_time_ns() - began_ns + reading.kernel_ns
+        own_ns = time.thread_time_ns() - began_ns
         self._busy_since_s = None
         if self._not_read_since_ns is not None:
             reading = reading._replace(lost=(*reading.lost, *self._not_read(self._not_read_since_ns, read_ns)))
@@ -201,9 +203,10 @@ class Runner:
         self._counts["reads"] += 1
         self._counts["rows"] += sum(len(rows.events) for rows in reading.rows) + len(reading.facts)
         self._counts["lost_rows"] += sum(lost.rows for lost in reading.lost)
-        self._counts["cpu_ns"] += took_ns
+        self._counts["cpu_ns"] += own_ns + reading.kernel_ns
         self._last_read_ns = read_ns
-        self._budget.spent(took_ns, self._monotonic_s())
+        # Programs run wherever something happens: what counts is how much each core loses.
+        self._budget.spent(own_ns + reading.kernel_ns // CPUS, self._monotonic_s())
         self._pass_on(Taken(self.kind, read_ns, reading))
 
     def _every_s(self, step: Step) -> float:

@@ -10,6 +10,7 @@ from probes.agent import Agent
 from probes.budget import Step
 from probes.opening import UnavailableError
 from probes.promises import Promises
+from probes.runner import CPUS
 from probes.settings import AgentSettings
 from stream.errors import ConfigError, PausetraceError
 from stream.kinds import SOURCE_NOT_READ
@@ -145,11 +146,11 @@ def test_a_probe_that_still_costs_too_much_is_read_less_often_and_then_closed_fo
 
     def prepare(probe: SampleProbe) -> None:
         probe.detail = False
-        probe.during_read = lambda: None if calm.is_set() else burn(0.05)
+        probe.during_read = lambda: None if calm.is_set() else burn(0.1)
 
     promises = Promises()
     opener, output = SampleOpener(prepare), Gathered(promises)
-    with Running(settings_of(SUMS, cpu_share=0.1), output, promises, opener, over_s=0.2, calm_s=0.4) as running:
+    with Running(settings_of(SUMS, cpu_share=0.05), output, promises, opener, over_s=0.2, calm_s=0.4) as running:
         wait_until(lambda: running.status("sums").step == Step.SLOW)
         wait_until(lambda: running.status("sums").step == Step.OFF)
         wait_until(lambda: opener.of(SUMS)[0].closed == 1)
@@ -163,13 +164,13 @@ def test_a_probe_that_still_costs_too_much_is_read_less_often_and_then_closed_fo
 def test_time_that_programs_take_in_the_kernel_counts_as_the_probes_own() -> None:
     def prepare(probe: SampleProbe) -> None:
         read = probe.read
-        probe.read = lambda now_ns: read(now_ns)._replace(kernel_ns=10_000_000)  # type: ignore[method-assign]
+        probe.read = lambda now_ns: read(now_ns)._replace(kernel_ns=10_000_000 * CPUS)  # type: ignore[method-assign]
 
     promises = Promises()
     opener = SampleOpener(prepare)
     with Running(settings_of(SUMS, cpu_share=0.1), Gathered(promises), promises, opener, over_s=0.2) as running:
         wait_until(lambda: running.status("sums").step == Step.COUNTERS)
-        assert running.status("sums").cpu_ns >= 10_000_000 * running.status("sums").reads // 2
+        assert running.status("sums").cpu_ns >= 10_000_000 * CPUS * running.status("sums").reads // 2
 
 
 def test_a_reload_starts_stops_and_changes_probes_and_leaves_the_others_alone() -> None:

@@ -5,6 +5,7 @@ import pytest
 from probes.budget import CALM_S, MOST_CALM_S, OVER_S, Budget, Step
 
 SHARE = 0.02
+FAR_TOO_MUCH_NS = int(5 * SHARE * OVER_S * 1e9)
 MUCH_NS, LITTLE_NS = int(2 * SHARE * OVER_S * 1e9), int(SHARE * OVER_S * 1e9 / 10)
 
 
@@ -26,8 +27,14 @@ def test_a_burst_shorter_than_a_stretch_costs_nothing() -> None:
 
 def test_each_stretch_over_the_budget_is_one_step_down_to_off() -> None:
     budget = Budget(SHARE, 0.0)
-    steps = [budget.spent(MUCH_NS, OVER_S * turn) for turn in range(1, 6)]
+    steps = [budget.spent(FAR_TOO_MUCH_NS, OVER_S * turn) for turn in range(1, 6)]
     assert steps == [Step.COUNTERS, Step.SLOW, Step.OFF, Step.OFF, Step.OFF]
+
+
+def test_counters_that_cost_somewhat_too_much_stay() -> None:
+    budget = Budget(SHARE, 0.0)
+    steps = [budget.spent(MUCH_NS, OVER_S * turn) for turn in range(1, 6)]
+    assert steps == [Step.COUNTERS, Step.SLOW, Step.SLOW, Step.SLOW, Step.SLOW]
 
 
 def test_a_probe_without_detail_is_read_less_often_at_once() -> None:
