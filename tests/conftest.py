@@ -67,6 +67,13 @@ def _ebpf_lacks() -> str | None:
     return None
 
 
+def _clocks_lacks() -> str | None:
+    if os.geteuid() != 0:
+        return "daemons that keep a clock need root: run the tests as root"
+    missing = [name for name in ("chronyd", "chronyc", "ptp4l", "ip") if not shutil.which(name)]
+    return f"no {', '.join(missing)} on the PATH: apt-get install chrony linuxptp iproute2" if missing else None
+
+
 def _go_lacks() -> str | None:
     return None if shutil.which("go") else "no Go toolchain on the PATH: install Go"
 
@@ -86,6 +93,7 @@ def _slow_lacks() -> str | None:
 # What each marker asks of the machine; the answer says what to do, or is None where nothing is missing.
 LACKS: dict[str, Callable[[], str | None]] = {
     "browser": _browser_lacks,
+    "clocks": _clocks_lacks,
     "docker": _docker_lacks,
     "ebpf": _ebpf_lacks,
     "go": _go_lacks,
