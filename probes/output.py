@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Protocol
 
 from probes.health import report
-from probes.probe import Lost
+from probes.probe import Lost, Rows
 from probes.promises import Promises
 from probes.runner import ProbeStatus, Taken
 from probes.schedule import Retry
 from probes.table import ProbeKind
-from stream.errors import BrokerError, PausetraceError
+from stream.errors import BrokerError, PausetraceError, WireError
 from stream.facts import TOPIC_OF_FACT
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
 from stream.outbox import DELIVERY_FAILED
+from stream.outgoing import NO_PORT
 from stream.publisher import Publisher
+from stream.ranges import MAX_NAME_CHARS
 from stream.roster import StreamUp
 from stream.sampled_log import SampledLog
 from stream.topics import FACTS
@@ -212,7 +214,7 @@ class KafkaOutput:
             # Until the last rows of the reading are appended, none of them must be promised away.
             mark_ns = self._promises.mark_ns(rows.topic) if is_last else before.get(rows.topic, 0)
             try:
-                publisher.append(rows.topic, self._device, rows.events, rows.ports, mark_ns, rows.texts)
+                publisher.append(rows.topic, self._device, rows.events, _names(rows), mark_ns, rows.texts)
             except PausetraceError as err:
                 self._own["refused_rows"] += len(rows.events)
                 self._refusals.warning("rows of probe %s are left out: %s", one.kind.name, err)
@@ -274,3 +276,20 @@ class KafkaOutput:
             publisher.close()
             self._before.update(publisher.counters)
         self._announced = {}
+
+
+def _names(rows: Rows) -> list[str]:
+    """The names of the rows' ports, NO_PORT for what is of the whole host; raises WireError for what is no name."""
+    names = [port or NO_PORT for port in rows.ports]
+    for text in (*names, *(text for _, text in rows.texts)):
+        if len(text) > MAX_NAME_CHARS or (not text.isprintable() and not _encodes(text)):
+            raise WireError(f"{text[:80]!r} is no name")
+    return names
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

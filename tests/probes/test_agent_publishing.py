@@ -176,14 +176,28 @@ def test_rows_that_no_reader_takes_are_left_out_and_the_others_go(
     promises.opens(SUMS)
     now_ns = promises.reads(SUMS)
     foreign = row("pcie", now_ns)._replace(topic="host")
+    nameless = row("host", now_ns)._replace(ports=("n" * 300,))
+    garbled = row("host", now_ns)._replace(texts=((0, "comm\udcff"),))
     lost = Lost("host", 7, 3, now_ns - S, now_ns)
-    output.take([Taken(SUMS, now_ns, Reading([foreign, row("host", now_ns, value=5)], lost=[lost]))])
+    output.take([Taken(SUMS, now_ns, Reading([foreign, nameless, garbled, row("host", now_ns, value=5)], lost=[lost]))])
     output.close()
     assert values_of(kafka, "host") == [5]
-    assert output.counters["refused_rows"] == 1
+    assert output.counters["refused_rows"] == 3
     assert "rows of probe sums are left out" in caplog.text
     (batch,) = (batch for batch in batches_on(kafka, "host") if len(batch.events))
     assert batch.lost == 7
+
+
+def test_what_is_of_the_whole_host_has_the_name_of_no_port(embedded_broker: EmbeddedBroker) -> None:
+    promises = Promises()
+    output = output_on(embedded_broker.settings, promises)
+    output.expect([SUMS])
+    promises.opens(SUMS)
+    now_ns = promises.reads(SUMS)
+    output.take([Taken(SUMS, now_ns, Reading([row("host", now_ns)._replace(ports=("",))]))])
+    output.close()
+    (batch,) = (batch for batch in batches_on(embedded_broker.settings, "host") if len(batch.events))
+    assert batch.ports == ("-",)
 
 
 def test_facts_get_the_stream_of_their_topic(embedded_broker: EmbeddedBroker) -> None:
