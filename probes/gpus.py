@@ -109,7 +109,7 @@ class NvmlGpus:
         self._open = True
         count = min(nvml.nvmlDeviceGetCount(), MAX_GPUS)
         self._handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-        self._pci = [_text(nvml.nvmlDeviceGetPciInfo(handle).busId) for handle in self._handles]
+        self._pci = [_address(nvml.nvmlDeviceGetPciInfo(handle).busId) for handle in self._handles]
         self._events = self._listen()
         self._xids = [Counter[int]() for _ in self._handles]
         self._sampled_ns = [Counter[int]() for _ in self._handles]
@@ -190,5 +190,8 @@ class NvmlGpus:
                 self._xids[index][int(event.eventData)] += 1
 
 
-def _text(name: bytes | str) -> str:
-    return name.decode("ascii", "replace") if isinstance(name, bytes) else name
+def _address(bus_id: bytes | str) -> str:
+    """The PCI address as the kernel writes it: NVML's 00000000:3B:00.0 is 0000:3b:00.0."""
+    text = (bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else bus_id).lower()
+    domain, _, rest = text.partition(":")
+    return f"{domain[-4:]}:{rest}" if domain.startswith("0000") and len(domain) == 8 else text
