@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 MOST_WAITING = 256
 """Readings that wait to be passed on; then the probes wait, and gather on in the kernel."""
+TOGETHER_S = 0.005
 AFTER_ROWS_S = 0.05
 """So soon a publisher wants to be called behind rows; it then sends what has waited long enough."""
 IDLE_S = 0.2
@@ -82,6 +83,8 @@ class Agent:
         self._stuck: set[str] = set()
         self._reloads = {"done": 0, "failed": 0}
         self._told_s = 0.0
+        self._starting = True
+        """Whether a probe has not been opened yet, of which people want to hear sooner."""
         self._wait_s = IDLE_S
 
     @property
@@ -113,7 +116,7 @@ class Agent:
             self._output.take(taken)
         self._output.turn()
         now_s = time.monotonic()
-        if now_s - self._told_s >= TELL_S:
+        if now_s - self._told_s >= (IDLE_S if self._starting else TELL_S):
             self._told_s = now_s
             self._tell()
         if self.reload_asked.is_set():
@@ -125,6 +128,8 @@ class Agent:
         taken: list[Taken] = []
         try:
             taken.append(self._waiting.get(timeout=wait_s))
+            # All probes read in the same moment: what they see leaves together.
+            time.sleep(TOGETHER_S)
             while True:
                 taken.append(self._waiting.get_nowait())
         except queue.Empty:
@@ -132,6 +137,7 @@ class Agent:
 
     def _tell(self) -> None:
         status = self.status
+        self._starting = any(probe.state == "starting" for probe in status.probes)
         stuck = {probe.name for probe in status.probes if probe.state == "stuck"}
         for name in stuck - self._stuck:
             _log.warning("probe %s is stuck: nobody waits for what it reads", name)
