@@ -90,19 +90,19 @@ class RdmaPort(NamedTuple):
         return self.interface or (self.device if self.port == "1" else f"{self.device}/{self.port}")
 
 
-def rdma_ports(host: HostRoot) -> list[RdmaPort]:
-    """All ports of all RDMA devices, virtual functions left out."""
-    found = []
+def rdma_ports(host: HostRoot, patterns: Sequence[str] = ()) -> list[RdmaPort]:
+    """The ports whose names fit a pattern; without patterns, those of all RDMA devices but virtual functions."""
+    found: list[RdmaPort] = []
     for name in host.names(RDMA):
         device = host.target(f"{RDMA}/{name}/device") or ""
-        if device and host.exists(f"{device}/physfn"):
+        if not patterns and device and host.exists(f"{device}/physfn"):
             continue
         driver = (host.target(f"{device}/driver") or "").rpartition("/")[2] if device else ""
         found += [
             RdmaPort(name, port, driver, _interface_of(host, name, port, device))
             for port in host.names(f"{RDMA}/{name}/ports")
         ]
-    return found
+    return [port for port in found if not patterns or any(fnmatchcase(port.name, pattern) for pattern in patterns)]
 
 
 def _interface_of(host: HostRoot, rdma: str, port: str, device: str) -> str:

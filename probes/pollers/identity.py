@@ -6,7 +6,7 @@ In: /sys/class/net, /sys/class/infiniband, addresses, DCB. Out: a device fact (s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from probes.addresses import addresses
@@ -60,7 +60,7 @@ def identity(host: HostRoot, options: Options, dcb: DcbReader, counted: Counter[
     told = [answer for each in own if (answer := dcb.read(each.name)) is not None]
     return Device(
         fabric=options.fabric, device=options.device, role="host", valid_from_ns=0, stream=UNSENT,
-        ports=tuple(_ports(host, own, options.rails)), aliases=_host_names(host, options.device),
+        ports=tuple(_ports(host, own, options)), aliases=_host_names(host, options.device),
         priorities=_maps(told, counted),
     )  # fmt: skip
 
@@ -83,15 +83,15 @@ class _Bond(NamedTuple):
     members: frozenset[str]
 
 
-def _ports(host: HostRoot, own: list[Interface], rails: Mapping[str, str]) -> list[Port]:
-    ips = addresses(host)
+def _ports(host: HostRoot, own: list[Interface], options: Options) -> list[Port]:
+    ips, rails, patterns = addresses(host), options.rails, options.interfaces
     by_interface: dict[str, list[str]] = {}
     alone: list[Port] = []
     for rdma in rdma_ports(host):
         name = rdma.device if rdma.port == "1" else f"{rdma.device}/{rdma.port}"
-        if rdma.interface:
+        if rdma.interface:  # one of a bond, too, which no pattern may name
             by_interface.setdefault(rdma.interface, []).append(name)
-        else:
+        elif not patterns or any(fnmatchcase(name, pattern) for pattern in patterns):
             alone.append(Port(name, rail=rails.get(name, "")))
     names = {each.name for each in own}
     bonds = _bonds(host)

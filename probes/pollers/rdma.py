@@ -22,7 +22,10 @@ MAX_LIFESPAN_MS = 10_000
 def available(options: Options) -> Unavailable | None:
     """Whether there is an RDMA device whose counters are known."""
     host = HostRoot(options.root)
-    ports = rdma_ports(host)
+    ports = rdma_ports(host, options.interfaces)
+    if not ports and options.interfaces and rdma_ports(host):
+        named = " or ".join(options.interfaces)
+        return Unavailable(f"no RDMA port is called {named}", "correct `interfaces`")
     if not ports:
         return Unavailable(
             "there is no RDMA device in /sys/class/infiniband", "load the NIC's RDMA driver, if it has one"
@@ -43,7 +46,7 @@ class RdmaCounters(CounterFiles):
 
     def find(self) -> Sequence[CounterFile]:
         """The files of all ports."""
-        return [each for port in rdma_ports(self.host) for each in _found(self.host, port)]
+        return [each for port in rdma_ports(self.host, self.options.interfaces) for each in _found(self.host, port)]
 
 
 def _found(host: HostRoot, port: RdmaPort) -> list[CounterFile]:

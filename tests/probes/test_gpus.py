@@ -43,17 +43,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("cc")
     assert compiler, "no C compiler on the PATH: apt-get install gcc"
     folder = tmp_path_factory.mktemp("nvml")
-    command = [
-        compiler,
-        "-shared",
-        "-fPIC",
-        "-Wall",
-        "-Werror",
-        "-o",
-        folder / gpus.LIBRARY,
-        ROOT / "tests/probes/nvml.c",
-    ]
-    subprocess.run(command, check=True, timeout=DEADLINE_S)
+    words = f"{compiler} -shared -fPIC -Wall -Werror -o {folder / gpus.LIBRARY} {ROOT / 'tests/probes/nvml.c'}"
+    subprocess.run(words.split(), check=True, timeout=DEADLINE_S)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,45 @@ def test_a_host_that_has_nothing_of_it_gives_no_rows_and_no_error(poller: str, t
     assert not probe.reduce()
     probe.restore()
     probe.close()
+
+
+@pytest.mark.parametrize("poller", ["ethtool", "rdma", "aer", "pcie", "identity"])
+def test_patterns_choose_the_interfaces(poller: str, tmp_path: Path) -> None:
+    host = Recorded("mlx5", tmp_path)
+    probe = host.make(poller, interfaces=("ens2*", "nothing"))
+    readings = [probe.read(NOW_NS + second * SECOND_NS) for second in range(2)]
+    named = {row.port for reading in readings for row in rows(reading)}
+    named |= {port.port for reading in readings for fact in reading.facts for port in fact.ports}  # type: ignore[union-attr]
+    assert named == {"ens2np0"}
+    missing = host.available(poller, interfaces=("nothing",))
+    assert missing is not None
+    assert "nothing" in missing.reason
+
+
+def test_a_nic_that_goes_and_comes_back_begins_anew(tmp_path: Path) -> None:
+    host = Recorded("mlx5", tmp_path)
+    probes = [host.make(name) for name in ("ethtool", "rdma")]
+    link = host.root / "sys/class/net/ens1np0"
+    rdma = host.root / "sys/class/infiniband/mlx5_0"
+    ends = {path: path.readlink() for path in (link, rdma)}
+
+    def told(second: int) -> list[Row]:
+        return [row for probe in probes for row in rows(probe.read(NOW_NS + second * SECOND_NS))]
+
+    told(0)
+    assert {row.port for row in told(1)} == {"ens1np0", "ens2np0"}
+    for path in ends:
+        path.unlink()
+    assert {row.port for row in told(11)} == {"ens2np0"}
+    for path, end in ends.items():
+        path.symlink_to(end)
+    counters = json.loads((host.root / "ethtool/ens1np0.json").read_text())
+    host.write("ethtool/ens1np0.json", json.dumps({"statistics": dict.fromkeys(counters["statistics"], 0)}))
+    back = [row for row in told(22) if row.port == "ens1np0" and row.kind == "PFC_PAUSED" and row.side == "tx"]
+    assert [(row.value, row.quality, row.span_ns) for row in back if row.priority == 3] == [
+        (None, RESET | GAP, 21 * SECOND_NS)
+    ]
+    assert all(probe.counted["unreadable"] == 0 for probe in probes)  # type: ignore[attr-defined]
 
 
 def test_idle_counters_are_told_once_then_every_ten_seconds(tmp_path: Path) -> None:
