@@ -29,6 +29,7 @@ from probes.settings import AgentSettings
 from probes.table import ProbeKind
 from stream.batch import Batch, StreamKey
 from stream.kinds import BY_CODE
+from stream.outgoing import NO_PORT
 
 SHOWN_OUTLIERS = 10
 SHOWN_ROWS = 24
@@ -82,7 +83,8 @@ class _Shown:
             self._seqs[part.topic] = seq + len(part.events)
             key = StreamKey(self._settings.fabric, "probes", "-", part.topic, self._settings.device)
             made.append(
-                Batch(key, seq, one.read_ns, tuple(part.ports) or ("",), part.events, texts=tuple(part.texts))
+                Batch(key, seq, one.read_ns, tuple(port or NO_PORT for port in part.ports), part.events,
+                      texts=tuple(part.texts))
             )  # fmt: skip
         return made
 
@@ -133,7 +135,7 @@ class PlainTables(_Shown):
 
     def _write(self, time_ns: int, what: str, port: str, *cells: str) -> None:
         told = "  ".join(printable(cell) for cell in cells if cell)
-        self._file.write(f"{time_text(time_ns, self._local)}  {what:<16} {printable(port) or '-':<12} {told}\n")
+        self._file.write(f"{time_text(time_ns, self._local)}  {what:<16} {printable(port):<12} {told}\n")
 
 
 class LiveTables(_Shown):
