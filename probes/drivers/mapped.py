@@ -18,7 +18,7 @@ FRAMES_PER_S = 2_400_000_000
 BYTES_PER_S = 200_000_000_000
 """At 1.6 Tb/s."""
 ERRORS_PER_S = 30_000_000
-"""More errors than that a port cannot make and live; it also keeps 32 bits unambiguous for two minutes."""
+"""More lost or repeated packets than that no port makes and lives; it keeps 32 bits unambiguous for two minutes."""
 US_PER_S, NS_PER_S = 1_000_000, 1_000_000_000
 
 MOST_PER_S = {
@@ -90,10 +90,11 @@ def series_of(mapped: Mapped, priority: int, port: str, stale_ns: int) -> Series
     """The series of one counter of a port."""
     quality = ESTIMATED if mapped.percent else 0
     place = Place(port, mapped.kind, priority, mapped.side, mapped.code, quality=quality)
-    return Series(
-        place, mapped.measure, WORTH.get(mapped.unit, 1), mapped.bits, MOST_PER_S.get(mapped.unit, NS_PER_S), stale_ns,
-        mapped.name,
-    )  # fmt: skip
+    most_per_s = MOST_PER_S.get(mapped.unit, NS_PER_S)
+    if mapped.bits == 64:
+        # Corrected bits of a poor link may be many, and 64 bits are unambiguous whatever they count.
+        most_per_s = max(most_per_s, FRAMES_PER_S if mapped.unit == "errors" else 0)
+    return Series(place, mapped.measure, WORTH.get(mapped.unit, 1), mapped.bits, most_per_s, stale_ns, mapped.name)
 
 
 def checked(table: tuple[Mapped, ...]) -> tuple[Mapped, ...]:
