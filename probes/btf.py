@@ -12,7 +12,7 @@ from pathlib import Path
 VMLINUX = Path("/sys/kernel/btf/vmlinux")
 _MAGIC = 0xEB9F
 _POINTER, _ARRAY, _STRUCT, _UNION, _ENUM, _TYPEDEF = 2, 3, 4, 5, 6, 8
-_FUNCTION_PROTOTYPE, _VARIABLE, _DATA_SECTION, _DECLARATION_TAG, _ENUM64 = 13, 14, 15, 17, 19
+_FUNCTION, _FUNCTION_PROTOTYPE, _VARIABLE, _DATA_SECTION, _DECLARATION_TAG, _ENUM64 = 12, 13, 14, 15, 17, 19
 _QUALIFIERS = (_TYPEDEF, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
 # Bytes behind the 12 of every type: (each, for each of its vlen things) by kind.
 _BEHIND = {
@@ -69,6 +69,14 @@ class Btf:
             else:
                 return None
         return self._ids[name, kind]
+
+    def struct_number(self, structure: str) -> int | None:
+        """The number by which the kernel knows a struct."""
+        return self._find(structure, _STRUCT)
+
+    def function_number(self, function: str) -> int | None:
+        """The number by which the kernel knows one of its functions that programs may call."""
+        return self._find(function, _FUNCTION)
 
     def member_offset(self, structure: str, member: str) -> int | None:
         """Bytes from the struct's start to a member, also one of an anonymous struct or union in it."""

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,10 @@ DEADLINE_S = 30.0
 BPF_DIRECTORY = Path(__file__).parent / "bpf"
 RECORD_HEADER = "pausetrace_record.h"
 """Name in messages of the header that the record's table makes."""
+_CAST = "bpf_rdonly_cast"
+_CAST_CALL = 60_000
+"""The helper's number, which no helper has, that stands for calls of _CAST until they are made such."""
+_CALL, _KERNEL_FUNCTION = 0x85, 2 << 4
 _MAX_FDS = 200
 _MAX_MESSAGE_BYTES = 1 << 20
 _SYSTEM_DIRECTORIES = ("/usr/lib/python3/dist-packages", "/usr/lib/python3*/site-packages",
@@ -63,7 +68,7 @@ def compile_programs(
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     request = json.dumps({"names": list(names), "macros": dict(macros), "record_header": record_header})
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, "-m", "probes.compile", str(theirs.fileno())]
+    command = [sys.executable, "-P", "-m", "probes.compile", str(theirs.fileno())]
     with ours, tempfile.TemporaryFile() as words:
         with theirs:
             child = subprocess.Popen(
@@ -144,6 +149,9 @@ def kernel_macros(source: Source, types: btf.Btf) -> dict[str, int]:
             raise LookupError("the kernel's tracepoint sched_switch has other arguments")
         if len(switch) > 3:  # since Linux 5.18
             macros["SWITCH_TELLS_STATE"] = 1
+        task = types.struct_number("task_struct")
+        if types.function_number(_CAST) is not None and task is not None:
+            macros |= {"READ_ONLY_CAST": _CAST_CALL, "TYPE_TASK_STRUCT": task}
     return macros
 
 
@@ -175,13 +183,27 @@ def _flags(macros: Mapping[str, int]) -> list[str]:
 class _Module:
     """A compiled module, whose functions are loaded one by one."""
 
-    def __init__(self, bcc: ModuleType, names: Sequence[str], macros: Mapping[str, int], record_header: str) -> None:
-        self._bcc = bcc
+    def __init__(
+        self, bcc: ModuleType, names: Sequence[str], macros: Mapping[str, int], record_header: str, cast: int | None
+    ) -> None:
+        self._bcc, self._cast = bcc, cast
         self._bpf = bcc.BPF(text=module_text(names, record_header), cflags=_flags(macros))
 
     def load(self, name: str, program_type: str) -> int:
+        self._call_the_kernel(name.encode())
         types = {"raw_tracepoint": "RAW_TRACEPOINT", "sched_cls": "SCHED_CLS", "xdp": "XDP"}
         return int(self._bpf.load_func(name, getattr(self._bcc.BPF, types[program_type])).fd)
+
+    def _call_the_kernel(self, name: bytes) -> None:
+        """Makes calls that stand for bpf_rdonly_cast calls of it: bcc knows of no functions of the kernel's."""
+        lib, module = self._bcc.libbcc.lib, self._bpf.module
+        size = lib.bpf_function_size(module, name)
+        code = (ctypes.c_ubyte * size).from_address(lib.bpf_function_start(module, name))
+        for place in range(0, size, 8):
+            if code[place] == _CALL and struct.unpack_from("=i", code, place + 4)[0] == _CAST_CALL:
+                assert self._cast is not None
+                code[place + 1] = _KERNEL_FUNCTION
+                struct.pack_into("=i", code, place + 4, self._cast)
 
     def maps(self) -> dict[str, int]:
         lib, module = self._bcc.libbcc.lib, ctypes.c_void_p(self._bpf.module)
@@ -195,6 +217,7 @@ def _compile(request: dict[str, Any]) -> tuple[dict[str, int], dict[str, int], d
     assert directory is not None, "bcc has gone"
     bcc = _load_bcc(directory)
     types = btf.Btf(btf.VMLINUX.read_bytes())
+    cast = types.function_number(_CAST)
     failed: dict[str, str] = {}
     macros = dict(request["macros"])
     names = []
@@ -206,15 +229,15 @@ def _compile(request: dict[str, Any]) -> tuple[dict[str, int], dict[str, int], d
             failed[name] = str(error)
     module = None
     try:
-        module = _Module(bcc, names, macros, request["record_header"]) if names else None
+        module = _Module(bcc, names, macros, request["record_header"], cast) if names else None
     except Exception:  # noqa: BLE001 - bcc raises bare Exceptions; which program it was is found out by each alone
         for name in list(names):
             try:
-                _Module(bcc, [name], macros, request["record_header"])
+                _Module(bcc, [name], macros, request["record_header"], cast)
             except Exception as error:  # noqa: BLE001 - as above
                 failed[name] = f"it does not compile: {error}"
                 names.remove(name)
-        module = _Module(bcc, names, macros, request["record_header"]) if names else None
+        module = _Module(bcc, names, macros, request["record_header"], cast) if names else None
     functions: dict[str, int] = {}
     for name in names:
         try:

@@ -15,7 +15,7 @@ from probes.maps import Map
 BUCKETS = 248
 """Enough for every int64; the programs' arrays have room for more, which stays 0."""
 _LAID_OUT = 256
-HISTOGRAM = np.dtype([("count", "<u8"), ("sum_ns", "<u8"), ("max_ns", "<u8"), ("buckets", "<u8", _LAID_OUT)])
+HISTOGRAM = np.dtype([("sum_ns", "<u8"), ("buckets", "<u8", _LAID_OUT)])
 """struct histogram of bpf/latency.h."""
 Counts = npt.NDArray[np.uint64]
 

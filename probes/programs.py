@@ -117,6 +117,8 @@ def open_probes(names: Sequence[str], settings: Settings, deadline_s: float = 30
     macros = {
         "PID_MAX": int(Path("/proc/sys/kernel/pid_max").read_text()), "RING_PAGES": pages, "PAUSE_RING_PAGES": pages,
         "MAX_FLOWS": settings.max_flows,
+        **{f"LEAST_NS_{source.upper()}": _threshold_ns(name, settings)
+           for name, sources in _LATENCIES.items() for source in sources},
     }  # fmt: skip
     try:
         compiled = compile_programs(wanted, macros, c_header(), deadline_s)
@@ -135,6 +137,10 @@ def open_probes(names: Sequence[str], settings: Settings, deadline_s: float = 30
     finally:
         module.release()
     return found
+
+
+def _threshold_ns(name: str, settings: Settings) -> int:
+    return settings.threshold_ns.get(name, DEFAULT_THRESHOLD_NS[name])
 
 
 def _check(names: Sequence[str], settings: Settings) -> None:
@@ -229,7 +235,7 @@ def _open(name: str, module: _Module, settings: Settings) -> Probe:
         ]
         return LatencyProbe(
             slots, module.outliers(), module.settings, attached,
-            threshold_ns=settings.threshold_ns.get(name, DEFAULT_THRESHOLD_NS[name]), window_ns=window_ns,
+            threshold_ns=_threshold_ns(name, settings), window_ns=window_ns,
             per_cpu=settings.per_cpu, hit_ns=HIT_NS[name],
             napi_state=module.map("napi_state", NAPI_STATE) if name == "napi" else None, released=module.use(),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Block I/O latency: from the issue of a request to the device until it first completes.
  *
  * In: block_rq_issue([queue,] request), block_rq_complete(request, error, bytes). The request's address is its key:
@@ -38,7 +38,7 @@ int block_complete(struct bpf_raw_tracepoint_args *ctx) {
     block_issues.delete(&request);
     u64 now_ns = bpf_ktime_get_ns();
     u64 took_ns = now_ns - issue.issued_ns;
-    if (count_latency(SOURCE_BLOCK, took_ns))
+    if (count_latency(SOURCE_BLOCK, LEAST_NS_BLOCK, took_ns))
         tell_outlier(PAUSETRACE_KIND_BLOCK_OUTLIER, now_ns, took_ns, issue.pid, issue.comm);
     return 0;
 }

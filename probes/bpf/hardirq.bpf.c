@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Time that handlers of hardware interrupts take: interrupts are off meanwhile, so that no two overlap on a CPU.
  *
  * In: irq_handler_entry(irq, action), irq_handler_exit(irq, action, ret). */
@@ -20,7 +20,7 @@ int hardirq_exit(struct bpf_raw_tracepoint_args *ctx) {
     u64 now_ns = bpf_ktime_get_ns();
     u64 ran_ns = now_ns - *entered_ns;
     *entered_ns = 0;
-    if (count_latency(SOURCE_HARDIRQ, ran_ns))
+    if (count_latency(SOURCE_HARDIRQ, LEAST_NS_HARDIRQ, ran_ns))
         tell_outlier_here(PAUSETRACE_KIND_HARDIRQ_OUTLIER, now_ns, ran_ns);
     return 0;
 }

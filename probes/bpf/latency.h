@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Histograms of latencies, exact and per CPU, and a ring for single outliers.
  *
  * Buckets are log-linear, four an octave: 0 to 3 ns are buckets of their own, and bucket 4 (o - 1) + s holds the
@@ -7,13 +7,11 @@
 #define BUCKETS 256
 
 struct histogram {
-    u64 count;
     u64 sum_ns;
-    u64 max_ns;
     u64 buckets[BUCKETS];
 };
 
-/* SOURCES x 2,072 bytes a CPU. */
+/* SOURCES x 2,056 bytes a CPU. */
 BPF_PERCPU_ARRAY(histograms, struct histogram, SOURCES);
 BPF_RINGBUF_OUTPUT(outliers, RING_PAGES);
 BPF_PERCPU_ARRAY(outliers_lost, u64, 1);
@@ -49,17 +47,15 @@ ALWAYS_INLINE u32 bucket_of(u64 ns) {
 }
 
 /* Counts a latency; says whether it is an outlier. The caller runs where nothing else counts into this source's
- * histogram on this CPU. */
-ALWAYS_INLINE bool count_latency(u32 source, u64 ns) {
+ * histogram on this CPU. No threshold is ever set below `least_ns`, a constant, so that the setting, a line of the
+ * cache more, is looked up for what is rare alone. */
+ALWAYS_INLINE bool count_latency(u32 source, u64 least_ns, u64 ns) {
     struct histogram *histogram = histograms.lookup(&source);
     if (!histogram)
         return false;
-    histogram->count++;
     histogram->sum_ns += ns;
-    if (ns > histogram->max_ns)
-        histogram->max_ns = ns;
     histogram->buckets[bucket_of(ns) & (BUCKETS - 1)]++;
-    return ns >= setting(source);
+    return ns >= least_ns && ns >= setting(source);
 }
 
 /* Tells of one outlier. The command's name, 16 bytes, rides in seen_ns and span_ns: the first is the agent's to fill

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Memory errors as the kernel's memory controllers report them (EDAC, RAS).
  *
  * In: mc_event(type, message, label, count, controller, ...). */

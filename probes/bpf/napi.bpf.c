@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Time that NAPI polls take, and polls that used their whole budget up, after which the NIC has more than the CPU took.
  *
  * In: softirq_entry(vector), softirq_exit(vector), napi_poll(napi, work, budget), which comes after a poll. A poll
@@ -48,7 +48,7 @@ int napi_poll(struct bpf_raw_tracepoint_args *ctx) {
     u64 now_ns = bpf_ktime_get_ns();
     u64 polled_ns = now_ns - state->begun_ns;
     state->begun_ns = now_ns;
-    if (count_latency(SOURCE_NAPI, polled_ns))
+    if (count_latency(SOURCE_NAPI, LEAST_NS_NAPI, polled_ns))
         tell_outlier_here(PAUSETRACE_KIND_NAPI_OUTLIER, now_ns, polled_ns);
     return 0;
 }

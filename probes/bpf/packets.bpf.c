@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Pause frames (IEEE 802.1Qbb and 802.3 Annex 31B), ECN codepoints (RFC 3168) and RoCEv2 packets among the packets that
  * the kernel sees. tcx or clsact shows all of them, with GSO super-packets as the segments that they become; generic
  * XDP does not know segments, so that it looks at pause frames alone.

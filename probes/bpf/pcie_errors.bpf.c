@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* PCIe errors (AER) as the kernel reports them (RAS).
  *
  * In: aer_event(device name, status, severity, ...). */

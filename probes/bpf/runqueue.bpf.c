@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Run-queue latency: from the moment a task may run until it does.
  *
  * In: sched_wakeup(task), sched_wakeup_new(task), sched_switch(preempt, previous, next, previous_state). */
@@ -8,9 +8,14 @@
 BPF_ARRAY(runqueue_since_ns, u64, PID_MAX);
 
 ALWAYS_INLINE u32 pid_of(u64 task) {
+#ifdef TYPE_TASK_STRUCT
+    /* A load that the kernel guards, instead of a call: reading pids by calls is a quarter of what this program costs. */
+    return *(u32 *)(read_only_cast(task, TYPE_TASK_STRUCT) + OFF_TASK_PID);
+#else
     u32 pid = 0;
     bpf_probe_read_kernel(&pid, sizeof(pid), (void *)(task + OFF_TASK_PID));
     return pid;
+#endif
 }
 
 ALWAYS_INLINE void begin_to_wait(u32 pid) {
@@ -53,7 +58,7 @@ int runqueue_switch(struct bpf_raw_tracepoint_args *ctx) {
     u64 now_ns = bpf_ktime_get_ns();
     u64 waited_ns = now_ns - *since_ns;
     *since_ns = 0;
-    if (!count_latency(SOURCE_RUNQUEUE, waited_ns))
+    if (!count_latency(SOURCE_RUNQUEUE, LEAST_NS_RUNQUEUE, waited_ns))
         return 0;
     u64 comm[2] = {0, 0};
     bpf_probe_read_kernel(comm, sizeof(comm), (void *)(next + OFF_TASK_COMM));

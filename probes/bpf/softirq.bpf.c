@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Softirq latency, from the first raise until the vector runs, and how long it runs.
  *
  * In: softirq_raise(vector), softirq_entry(vector), softirq_exit(vector). A vector runs on the CPU that raised it. */
@@ -32,7 +32,7 @@ int softirq_entry(struct bpf_raw_tracepoint_args *ctx) {
     /* An interrupt that raises the vector again between these lines and now_ns makes the wait 0, not negative. */
     if (raised_ns) {
         u64 waited_ns = raised_ns < now_ns ? now_ns - raised_ns : 0;
-        if (count_latency(SOURCE_SOFTIRQ, waited_ns))
+        if (count_latency(SOURCE_SOFTIRQ, LEAST_NS_SOFTIRQ, waited_ns))
             tell_outlier_here(PAUSETRACE_KIND_SOFTIRQ_OUTLIER, now_ns, waited_ns);
     }
     return 0;
@@ -46,7 +46,7 @@ int softirq_exit(struct bpf_raw_tracepoint_args *ctx) {
     u64 now_ns = bpf_ktime_get_ns();
     u64 ran_ns = now_ns - times->entered_ns[vector];
     times->entered_ns[vector] = 0;
-    if (count_latency(SOURCE_SOFTIRQ_RUN, ran_ns))
+    if (count_latency(SOURCE_SOFTIRQ_RUN, LEAST_NS_SOFTIRQ_RUN, ran_ns))
         tell_outlier_here(PAUSETRACE_KIND_SOFTIRQ_RUN_OUTLIER, now_ns, ran_ns);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* TCP segments sent again, by flow, as TcpRetransSegs counts them: a packet of many segments counts as all of them.
  *
  * In: tcp_retransmit_skb(socket, packet, ...), tcp_retransmit_synack(socket, request), which has the fields of a

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* The flow id: XXH3-64 with seed 0 of 40 bytes, the case "17 to 128 bytes" of the xxHash specification, 0 made 1. */
 struct flow_tuple {
     u8 source[16]; /* IPv4 as ::ffff:a.b.c.d */

@@ -41,7 +41,7 @@ class Seen(NamedTuple):
 
 def pfc(quanta: dict[int, int]) -> Any:
     """A PFC frame with a class vector of these priorities."""
-    fields = {f"c{priority}_enabled": 1 for priority in quanta}
+    fields: dict[str, Any] = {f"c{priority}_enabled": 1 for priority in quanta}
     fields |= {f"c{priority}_pause_time": time for priority, time in quanta.items()}
     return Ether(dst=MAC_CONTROL, src="02:00:00:00:00:01", type=0x8808) / MACControlClassBasedFlowControl(**fields)
 

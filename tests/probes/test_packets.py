@@ -43,7 +43,7 @@ def seen(sent: list[bytes]) -> frames.Seen:
     return frames.read(sent)
 
 
-def opened(mode: str, **changes: object) -> PacketsProbe:
+def opened(mode: str, **changes: Any) -> PacketsProbe:
     settings = Settings("lab", "host1", (NEAR, FAR), attach_mode=mode, window_ns=WINDOW_NS)._replace(**changes)
     probe = open_probes(["packets"], settings)["packets"]
     assert not isinstance(probe, Unavailable), probe
