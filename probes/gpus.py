@@ -8,6 +8,7 @@ a recorded tree the file `nvml.json` answers: {"gpus": [{"pci": "0000:18:00.0", 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -46,21 +47,27 @@ class NoGpusError(Exception):
     """Why there are none to ask."""
 
 
-def gpus(host: HostRoot) -> Gpus:
-    """The GPUs of a host. Raises NoGpusError where there are none, or nothing to ask them with."""
+def why_none(host: HostRoot) -> str:
+    """Why there are no GPUs, or nothing to ask them with, as far as that shows without asking; "" if there may be."""
     if not host.live:
-        recorded = RecordedGpus(host)
-        if not recorded.read(0):
-            raise NoGpusError("no GPU is recorded in nvml.json")
-        return recorded
+        return "" if RecordedGpus(host).read(0) else "no GPU is recorded in nvml.json"
     try:
         ctypes.CDLL(LIBRARY)
-    except OSError as err:
-        raise NoGpusError(f"there is no {LIBRARY}: no NVIDIA driver is installed") from err
-    try:
-        import pynvml
-    except ModuleNotFoundError as err:
-        raise NoGpusError("nvidia-ml-py is not installed: python -m pip install 'pausetrace[probes]'") from err
+    except OSError:
+        return f"there is no {LIBRARY}: no NVIDIA driver is installed"
+    if importlib.util.find_spec("pynvml") is None:
+        return "nvidia-ml-py is not installed: python -m pip install 'pausetrace[probes]'"
+    return ""
+
+
+def gpus(host: HostRoot) -> Gpus:
+    """The GPUs of a host. Raises NoGpusError where there are none, or nothing to ask them with."""
+    if reason := why_none(host):
+        raise NoGpusError(reason)
+    if not host.live:
+        return RecordedGpus(host)
+    import pynvml
+
     try:
         return NvmlGpus(pynvml)
     except pynvml.NVMLError as err:

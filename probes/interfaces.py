@@ -35,7 +35,10 @@ class Interface(NamedTuple):
 
 
 def interfaces(host: HostRoot, patterns: Sequence[str] = ()) -> list[Interface]:
-    """The interfaces whose names fit a pattern; without patterns, those that have a device behind them."""
+    """The interfaces whose names fit a pattern; without patterns, those that have a device behind them.
+
+    One that lies on another, such as a VLAN, has to be named itself: it has the names and counters of that one.
+    """
     found = []
     for name in host.names(NET):
         if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
@@ -43,11 +46,20 @@ def interfaces(host: HostRoot, patterns: Sequence[str] = ()) -> list[Interface]:
         device = host.target(f"{NET}/{name}/device") or ""
         if not patterns and (not device or host.exists(f"{device}/physfn")):
             continue
-        if not host.exists(f"{NET}/{name}/ifindex") and not device:
-            continue  # a file such as bonding_masters
+        if not device:
+            if not host.exists(f"{NET}/{name}/ifindex"):
+                continue  # a file such as bonding_masters
+            if name not in patterns and lies_on(host, name):
+                continue
         driver = (host.target(f"{device}/driver") or "").rpartition("/")[2] if device else ""
         found.append(Interface(name, driver, device))
     return found
+
+
+def lies_on(host: HostRoot, name: str) -> str:
+    """The one interface that this one lies on, such as a VLAN or a bridge of one port; "" for a bond and all others."""
+    lower = [entry[6:] for entry in host.names(f"{NET}/{name}") if entry.startswith("lower_")]
+    return lower[0] if len(lower) == 1 and not host.exists(f"{NET}/{name}/bonding") else ""
 
 
 def no_interface(host: HostRoot, patterns: Sequence[str]) -> Unavailable | None:

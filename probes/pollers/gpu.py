@@ -11,7 +11,7 @@ import numpy as np
 
 from probes.counted_rows import VALUE, CountedRows, Place, Series
 from probes.drivers.mapped import NS_PER_S
-from probes.gpus import NoGpusError, gpus
+from probes.gpus import NoGpusError, gpus, why_none
 from probes.host_root import HostRoot
 from probes.poller import Poller
 from probes.probe import Options, Probe, Reading, Unavailable
@@ -26,11 +26,8 @@ ERRORS_PER_S = 1_000_000_000
 
 def available(options: Options) -> Unavailable | None:
     """Whether there is a GPU that can be asked."""
-    try:
-        gpus(HostRoot(options.root)).close()
-    except NoGpusError as err:
-        return Unavailable(str(err), "none is needed on a host without NVIDIA GPUs")
-    return None
+    reason = why_none(HostRoot(options.root))
+    return Unavailable(reason, "none is needed on a host without NVIDIA GPUs") if reason else None
 
 
 def make(options: Options) -> Probe:

@@ -9,16 +9,18 @@ from collections import Counter
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from probes.addresses import addresses
+from probes.addresses import MAX_ADDRESSES, addresses
 from probes.dcb import Dcb, DcbReader
 from probes.host_root import HostRoot
-from probes.interfaces import NET, Interface, interfaces, no_interface, rdma_ports, speed_mbps
+from probes.interfaces import NET, Interface, interfaces, lies_on, no_interface, rdma_ports, speed_mbps
 from probes.poller import Poller
 from probes.probe import Options, Probe, Reading, Unavailable
 from stream.facts import Device, Port, PriorityMaps
 from stream.publisher import UNSENT
 from stream.ranges import MAX_NAME_CHARS
 
+MAX_LAYERS = 4
+"""A VLAN on a bridge on a bond is three."""
 NO_MAC = "00:00:00:00:00:00"
 
 
@@ -84,7 +86,7 @@ class _Bond(NamedTuple):
 
 
 def _ports(host: HostRoot, own: list[Interface], options: Options) -> list[Port]:
-    ips, rails, patterns = addresses(host), options.rails, options.interfaces
+    ips, rails, patterns = _addresses(host), options.rails, options.interfaces
     by_interface: dict[str, list[str]] = {}
     alone: list[Port] = []
     for rdma in rdma_ports(host):
@@ -121,10 +123,23 @@ def _ports(host: HostRoot, own: list[Interface], options: Options) -> list[Port]
     return sorted([*ports, *alone], key=lambda port: port.port)
 
 
+def _addresses(host: HostRoot) -> dict[str, tuple[str, ...]]:
+    """The addresses of each interface, and of those that lie on it alone: VLANs, a bridge."""
+    own = addresses(host)
+    found = {name: list(each) for name, each in own.items()}
+    for name, each in own.items():
+        below = name
+        for _ in range(MAX_LAYERS):
+            below = lies_on(host, below) or below
+        if below != name:
+            found.setdefault(below, []).extend(each)
+    return {name: tuple(sorted(each)[:MAX_ADDRESSES]) for name, each in found.items()}
+
+
 def _aliases(host: HostRoot, name: str) -> list[str]:
-    """The MAC address that is the card's own, where a bond gives all its members one; and the name that people gave."""
+    """The MAC address, the card's own where a bond gives all its members one; and the name that people gave."""
     slave = host.text(f"{NET}/{name}/bonding_slave/perm_hwaddr", 64)
-    mac = slave or host.text(f"{NET}/{name}/address", 64) or ""
+    mac = "" if lies_on(host, name) else slave or host.text(f"{NET}/{name}/address", 64) or ""
     ifalias = host.text(f"{NET}/{name}/ifalias", MAX_NAME_CHARS) or ""
     return [text for text in (mac, ifalias) if text and text != NO_MAC]
 

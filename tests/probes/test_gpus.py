@@ -102,7 +102,7 @@ def test_a_host_without_gpus_says_why(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_without_nvidia_ml_py_it_says_how_to_install_it(library: Path) -> None:
     code = (
-        "import sys; sys.modules['pynvml'] = None\n"
+        "import importlib.util; importlib.util.find_spec = lambda name: None\n"
         "from probes import gpus\nfrom probes.host_root import HostRoot\n"
         "try: gpus.gpus(HostRoot())\nexcept gpus.NoGpusError as err: print(err)\n"
     )

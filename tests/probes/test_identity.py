@@ -58,12 +58,21 @@ def test_no_name_is_in_conflict_and_the_kernels_host_name_means_the_host(host: s
 def test_ports_tell_speed_addresses_rail_and_bond(tmp_path: Path) -> None:
     ports = {port.port: port for port in told(Recorded("mlx5", tmp_path), rails={"ens2np0": "rail-1"}).ports}
     assert (ports["ens1np0"].speed_mbps, ports["ens1np0"].ips, ports["ens1np0"].rail) == (400_000, ("10.10.0.17",), "")
-    assert ports["ens2np0"].rail == "rail-1"
+    # The second address is that of a VLAN on it.
+    assert (ports["ens2np0"].rail, ports["ens2np0"].ips) == ("rail-1", ("10.10.1.17", "10.11.1.17"))
+    assert ports.keys() == {"ens1np0", "ens2np0"}
     bonded = told(Recorded("bnxt", tmp_path))
     assert [(port.port, port.lag, port.speed_mbps) for port in bonded.ports] == [
         ("bond0", "", 400_000), ("ens3f0np0", "bond0", 200_000), ("ens3f1np1", "bond0", 200_000),
     ]  # fmt: skip
     assert resolver(bonded).lag_members("h1", "bond0") == ["ens3f0np0", "ens3f1np1"]
+
+
+def test_a_vlan_that_is_named_is_a_port_without_the_address_of_its_card(tmp_path: Path) -> None:
+    fact = told(Recorded("mlx5", tmp_path), interfaces=("ens2np0", "ens2np0.100"))
+    assert [port.port for port in fact.ports] == ["ens2np0", "ens2np0.100"]
+    assert fact.ports[1].ips == ("10.11.1.17",)
+    assert resolver(fact).conflicts() == []
 
 
 def test_a_port_that_is_down_has_no_speed_and_a_driver_may_have_no_dcb(tmp_path: Path) -> None:

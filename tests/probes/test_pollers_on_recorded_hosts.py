@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from probes.probe import Reading
+from stream.batch import Batch, StreamKey
 from stream.kinds import ESTIMATED, GAP, RESET, WRAP
+from stream.messages import decode, encode
 from tests.probes.recorded import NOW_NS, SECOND_NS, Recorded, Row, active, rows
 
 MS = 1_000_000
@@ -105,6 +107,22 @@ def test_a_second_of_counters(host: str, poller: str, tmp_path: Path) -> None:
     found = Recorded(host, tmp_path).second(poller)
     assert sorted(active(found), key=repr) == sorted(SAID[host, poller], key=repr)
     assert found, "an idle counter is told once, so that it is known to be watched"
+
+
+@pytest.mark.parametrize(("host", "poller"), sorted(SAID.keys() | STATES.keys()), ids="-".join)
+def test_rows_go_over_the_wire_as_they_are(host: str, poller: str, tmp_path: Path) -> None:
+    recorded = Recorded(host, tmp_path)
+    probe = recorded.make(poller)
+    readings = [probe.read(NOW_NS)]
+    recorded.advance()
+    readings.append(probe.read(NOW_NS + SECOND_NS))
+    for seq, told in enumerate(rows_of for reading in readings for rows_of in reading.rows):
+        stream = StreamKey("lab", "probe-h1", "boot-1", told.topic, "h1")
+        batch = Batch(stream, seq, NOW_NS, tuple(told.ports), told.events, texts=tuple(told.texts))
+        back = decode(*encode(batch))
+        assert isinstance(back, Batch)
+        assert back.events.tobytes() == told.events.tobytes()
+        assert (back.ports, back.texts, back.skipped) == (batch.ports, batch.texts, 0)
 
 
 @pytest.mark.parametrize(("host", "poller"), STATES, ids="-".join)
