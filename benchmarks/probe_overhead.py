@@ -169,7 +169,11 @@ def packet_costs(functions: dict[str, int], maps: dict[str, int]) -> dict[str, t
         ports.update(np.array([(1, side)], PORT_KEY).tobytes(), bytes(PORT.itemsize))
     ethernet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
     frames = {
-        "RoCEv2 data": ethernet / IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=9, dport=4791) / BTH(opcode=1) / bytes(64),
+        "RoCEv2 data": ethernet
+        / IP(src="10.0.0.1", dst="10.0.0.2")
+        / UDP(sport=9, dport=4791)
+        / BTH(opcode=1)
+        / bytes(64),
         "TCP": ethernet / IP(src="10.0.0.1", dst="10.0.0.2") / TCP() / bytes(64),
         "PFC, one class": ethernet / MACControlClassBasedFlowControl(c3_enabled=1, c3_pause_time=1),
     }

@@ -113,8 +113,12 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
 # ---- what runs in the child -----------------------------------------------------------------------------------------
 
 
-def _load_bcc(directory: Path) -> ModuleType:
-    """Bcc alone, whatever Python this is: the distribution's other packages stay out of its path."""
+def load_bcc(directory: Path) -> ModuleType:
+    """The module bcc alone, whatever Python this is: the distribution's other packages stay out of its path.
+
+    It finds our headers instead of the kernel's.
+    """
+    os.environ["BCC_KERNEL_SOURCE"] = str(BPF_DIRECTORY / "kernel")
     spec = importlib.util.spec_from_file_location(
         "bcc", directory / "__init__.py", submodule_search_locations=[str(directory)]
     )
@@ -165,7 +169,8 @@ def module_text(names: Sequence[str], record_header: str) -> str:
     return "\n".join(parts)
 
 
-def _flags(macros: Mapping[str, int]) -> list[str]:
+def compiler_flags(macros: Mapping[str, int]) -> list[str]:
+    """What the compiler is told of this kernel and machine, of our tables, and these macros."""
     release = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", os.uname().release)
     version, patch, sub = (int(part or 0) for part in release.groups()) if release else (5, 15, 0)
     fixed: dict[str, int] = {
@@ -187,12 +192,12 @@ class _Module:
         self, bcc: ModuleType, names: Sequence[str], macros: Mapping[str, int], record_header: str, cast: int | None
     ) -> None:
         self._bcc, self._cast = bcc, cast
-        self._bpf = bcc.BPF(text=module_text(names, record_header), cflags=_flags(macros))
+        self._bpf = bcc.BPF(text=module_text(names, record_header).encode(), cflags=compiler_flags(macros))
 
     def load(self, name: str, program_type: str) -> int:
         self._call_the_kernel(name.encode())
         types = {"raw_tracepoint": "RAW_TRACEPOINT", "sched_cls": "SCHED_CLS", "xdp": "XDP"}
-        return int(self._bpf.load_func(name, getattr(self._bcc.BPF, types[program_type])).fd)
+        return int(self._bpf.load_func(name.encode(), getattr(self._bcc.BPF, types[program_type])).fd)
 
     def _call_the_kernel(self, name: bytes) -> None:
         """Makes calls that stand for bpf_rdonly_cast calls of it: bcc knows of no functions of the kernel's."""
@@ -215,7 +220,7 @@ class _Module:
 def _compile(request: dict[str, Any]) -> tuple[dict[str, int], dict[str, int], dict[str, str], _Module | None]:
     directory = bcc_directory()
     assert directory is not None, "bcc has gone"
-    bcc = _load_bcc(directory)
+    bcc = load_bcc(directory)
     types = btf.Btf(btf.VMLINUX.read_bytes())
     cast = types.function_number(_CAST)
     failed: dict[str, str] = {}
@@ -253,7 +258,6 @@ def _compile(request: dict[str, Any]) -> tuple[dict[str, int], dict[str, int], d
 def main() -> None:
     """The child: a request on stdin, the answer and its file descriptors into the socket that argv names."""
     request = json.loads(sys.stdin.buffer.read())
-    os.environ["BCC_KERNEL_SOURCE"] = str(BPF_DIRECTORY / "kernel")
     with socket.socket(fileno=int(sys.argv[1])) as answer:
         maps, functions, failed, module = _compile(request)
         told = {"maps": list(maps), "functions": list(functions), "failed": failed}

@@ -45,7 +45,7 @@ def quantile(buckets: Counts, share: float) -> int:
 
 
 class Histogram:
-    """One source's histogram, as rows of a CPU each of dtype HISTOGRAM. The first look is the baseline."""
+    """One source's histogram, as rows of a CPU each of dtype HISTOGRAM."""
 
     def __init__(self, histograms: Map, slot: int) -> None:
         self._map, self._slot = histograms, slot

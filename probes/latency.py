@@ -94,7 +94,7 @@ class LatencyProbe:
         napi_state: Map | None = None,
         released: Callable[[], None],
     ) -> None:
-        self._slots, self._outliers, self._settings, self._attached = slots, outliers, settings, list(attached)
+        self.slots, self._outliers, self._settings, self._attached = slots, outliers, settings, list(attached)
         self._threshold_ns, self._window_ns, self._per_cpu, self._hit_ns = threshold_ns, window_ns, per_cpu, hit_ns
         self._napi_state, self._released = napi_state, released
         self._polls = np.zeros(2, np.int64) if napi_state is None else self._count_polls(napi_state)
@@ -106,11 +106,13 @@ class LatencyProbe:
     def read(self, now_ns: int) -> Reading:
         """Outliers since the last read and, once a window, the histogram of the window."""
         before_ns, self._read_ns = self._read_ns or now_ns, now_ns
-        events, lost = self._outliers.take([slot.outlier for slot in self._slots])
+        events, lost = self._outliers.take([slot.outlier for slot in self.slots])
         rows = [_outlier_rows(events, now_ns)] if len(events) else []
         kernel_ns = 0
         if not self._window_from_ns:
             self._window_from_ns = now_ns
+            for slot in self.slots:
+                slot.histogram.since()
         elif now_ns - self._window_from_ns >= self._window_ns * 3 // 4:
             windows, hits = self._windows(now_ns, now_ns - self._window_from_ns)
             rows += [windows] if len(windows.events) else []
@@ -122,7 +124,7 @@ class LatencyProbe:
     def _windows(self, now_ns: int, span_ns: int) -> tuple[Rows, int]:
         parts: list[Events] = []
         hits = cpus = 0
-        for slot in self._slots:
+        for slot in self.slots:
             counts = slot.histogram.since()
             cpus = len(counts)
             hits += int(counts.sum())
@@ -160,13 +162,17 @@ class LatencyProbe:
         self._set_threshold(self._threshold_ns)
 
     def _set_threshold(self, threshold_ns: int) -> None:
-        for slot in self._slots:
+        for slot in self.slots:
             self._settings.update(struct.pack("=I", slot.slot), struct.pack("=Q", threshold_ns))
+
+    def detach(self) -> None:
+        """Counts nothing from now on; what was counted can still be read."""
+        for each in self._attached:
+            each.close()
 
     def close(self) -> None:
         """Detaches; may be called twice."""
-        for each in self._attached:
-            each.close()
+        self.detach()
         if not self._closed:
             self._closed = True
             if self._napi_state is not None:

@@ -28,7 +28,7 @@ def bcc() -> ModuleType:
 def compiled(name: str, **macros: int) -> Any:
     """A module of bcc of the file bpf/<name>.bpf.c."""
     text = c_header() + (BPF / f"{name}.bpf.c").read_text()
-    return bcc().BPF(text=text, cflags=compiler_flags(macros))
+    return bcc().BPF(text=text.encode(), cflags=compiler_flags(macros))
 
 
 def run_program(fd: int, *, packet: bytes = b"", context: bytes = b"", repeat: int = 0) -> int:

@@ -27,14 +27,14 @@ class Producer:
 
     def __init__(self, pages: int, discard_every: int) -> None:
         self._module: Any = compiled("produce", RING_PAGES=pages, DISCARD_EVERY=discard_every)
-        self._function = self._module.load_func("produce", self._module.XDP)
-        self.ring = Ring(os.dup(self._module["produced"].map_fd), self.count("produced_lost"))
+        self._function = self._module.load_func(b"produce", self._module.XDP)
+        self.ring = Ring(os.dup(self._module[b"produced"].map_fd), self.count("produced_lost"))
 
     def fd(self) -> int:
-        return os.dup(self._module["produced"].map_fd)
+        return os.dup(self._module[b"produced"].map_fd)
 
     def count(self, name: str) -> Map:
-        return Map(os.dup(self._module[name].map_fd), COUNT)
+        return Map(os.dup(self._module[name.encode()].map_fd), COUNT)
 
     def total(self, name: str) -> int:
         return int(self.count(name).at(0).sum())
@@ -87,7 +87,7 @@ def test_a_ring_that_nobody_reads_keeps_what_it_holds_and_counts_the_rest() -> N
     producer = Producer(16, 0)
     producer.run(1, 10_000)
     drained = producer.ring.drain()
-    assert len(drained.events) == 16 * os.sysconf("SC_PAGE_SIZE") // 64
+    assert len(drained.events) == 16 * os.sysconf("SC_PAGE_SIZE") // 64 - 1  # the kernel keeps a byte free
     assert drained.lost == 10_000 - len(drained.events)
     assert drained.events["value"].tolist() == list(range(len(drained.events)))
     assert producer.ring.drain().lost == 0
