@@ -92,7 +92,7 @@ def kernel(asked: Asked) -> Iterator[Finding]:
     if host.exists("/sys/kernel/tracing/events"):
         yield Finding("tracefs", OK, "mounted; no program needs it")
     else:
-        yield Finding("tracefs", ABSENT, "not mounted; no program needs it")
+        yield Finding("tracefs", ABSENT, "not mounted, or not for this user; no program needs it")
     yield Finding("headers", OK, "none are needed: programs are compiled with the types that the kernel describes")
 
 
