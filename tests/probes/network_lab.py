@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import queue
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
@@ -71,3 +73,44 @@ def send(interface: str, frames: Iterable[bytes]) -> int:
                         raise
             count += 1
     return count
+
+
+@contextmanager
+def moved(interface: str, prepare: Callable[[], None]) -> Iterator[Callable[[Callable[[], _Result]], _Result]]:
+    """Moves an interface into a namespace of a thread of its own; gives what runs functions there."""
+    asked: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+    thread_ids: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def run() -> None:
+        if ctypes.CDLL(None).unshare(_CLONE_NEWNET):
+            thread_ids.put(0)
+            return
+        thread_ids.put(threading.get_native_id())
+        while (function := asked.get()) is not None:
+            try:
+                answers.put((function(), None))
+            except BaseException as error:  # noqa: BLE001 - it is raised again where the function was called
+                answers.put((None, error))
+
+    def call(function: Callable[[], Any]) -> Any:
+        asked.put(function)
+        found, error = answers.get(timeout=60)
+        if error is not None:
+            raise error
+        return found
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        ip("link", "set", interface, "netns", str(thread_ids.get(timeout=10)))
+        call(prepare)
+        yield call
+    finally:
+        asked.put(None)
+        thread.join()
+
+
+def traffic_control(*arguments: str) -> None:
+    """The command tc."""
+    subprocess.run(["tc", *arguments], check=True, capture_output=True, timeout=10)
