@@ -107,6 +107,9 @@ def _of_probes(probes: Sequence[ProbeStatus]) -> Iterator[Metric]:
         for probe in probes:
             counter.add_metric([probe.name], getattr(probe, name))
         yield counter
+    counted = CounterMetricFamily(
+        "pausetrace_probe_counted", "What a probe met and left out or corrected.", labels=["probe", "what"]
+    )
     cpu = CounterMetricFamily(
         "pausetrace_probe_cpu_seconds",
         "CPU time of the probe, with the kernel's as far as known.",
@@ -128,6 +131,8 @@ def _of_probes(probes: Sequence[ProbeStatus]) -> Iterator[Metric]:
         degraded.add_metric([probe.name], int(probe.step))
         if probe.last_read_ns:
             last.add_metric([probe.name], probe.last_read_ns * _NS)
+        for what, count in probe.counted.items():
+            counted.add_metric([probe.name, what], count)
         for name in STATES:
             state.add_metric([probe.name, name], int(probe.state == name))
-    yield from (cpu, degraded, last, state)
+    yield from (counted, cpu, degraded, last, state)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from stream.facts import Fact
 from stream.record import Events
@@ -90,3 +90,10 @@ class Probe(Protocol):
 
     def close(self) -> None:
         """Detaches everything and gives everything back; may be called twice."""
+
+
+@runtime_checkable
+class CountingProbe(Protocol):
+    """A probe that counts what it met and left out or corrected, such as counters that went back, by a word for it."""
+
+    counted: Mapping[str, int]

@@ -10,13 +10,14 @@ import os
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from probes.budget import SLOWER, Budget, Step
 from probes.opening import Opener, UnavailableError
-from probes.probe import Lost, Options, Probe, Reading
+from probes.probe import CountingProbe, Lost, Options, Probe, Reading
 from probes.promises import Promises
 from probes.schedule import Retry, Schedule
 from probes.table import ProbeKind
@@ -58,6 +59,8 @@ class ProbeStatus(NamedTuple):
     degradations: int
     late_reads: int
     last_read_ns: int
+    counted: Mapping[str, int]
+    """What the probe itself counts."""
 
 
 class Runner:
@@ -95,6 +98,9 @@ class Runner:
         self._counts = dict.fromkeys(
             ("reads", "rows", "lost_rows", "cpu_ns", "errors", "degradations", "late_reads"), 0
         )
+        self._counted: Mapping[str, int] = {}
+        self._counted_before: Counter[str] = Counter()
+        """What the probes counted that have been closed."""
         self._last_read_ns = 0
         self._busy_since_s: float | None = None
         self._not_read_since_ns: int | None = None
@@ -111,7 +117,7 @@ class Runner:
                 state, reason = "stuck", f"a read has not come back for {hangs_s:.0f} s"
         return ProbeStatus(
             self.kind.name, state, reason, self._budget.step, self._budget.used_share,
-            last_read_ns=self._last_read_ns, **self._counts,
+            last_read_ns=self._last_read_ns, counted=self._counted, **self._counts,
         )  # fmt: skip
 
     def start(self) -> None:
@@ -195,6 +201,8 @@ class Runner:
             raise
         own_ns = time.thread_time_ns() - began_ns
         self._busy_since_s = None
+        if isinstance(probe, CountingProbe):
+            self._counted = self._counted_before + Counter(probe.counted)
         if self._not_read_since_ns is not None:
             reading = reading._replace(lost=(*reading.lost, *self._not_read(self._not_read_since_ns, read_ns)))
             self._not_read_since_ns = None
@@ -246,6 +254,7 @@ class Runner:
         self._stop.wait(self._retry.pause_s())
 
     def _close(self, probe: Probe) -> None:
+        self._counted_before = Counter(self._counted)
         try:
             probe.close()
         except Exception as err:  # noqa: BLE001 - what cannot be closed must not keep the probe from being opened again

@@ -304,7 +304,7 @@ def test_what_a_host_tells_decides_the_verdict_of_a_cascade(
     trace = tmp_path / "trace"
     shutil.copytree(TRACE, trace, ignore=shutil.ignore_patterns("host_pcie.csv"))
     kafka = ["--bootstrap-servers", any_kafka.bootstrap_servers, "--prefix", any_kafka.prefix]
-    arguments = ["--host-root", host, "--device", "h9", "--fabric", "lab", "--interval", "200ms", *kafka]
+    arguments = ["--host-root", str(host), "--device", "h9", "--fabric", "lab", "--interval", "200ms", *kafka]
     with LiveSteps(any_kafka) as steps, publishing(*arguments) as (process, url):
         scrape_until(url, lambda found: found.get("pausetrace_agent_delivered_total", 0) > 20)
         import_trace(read_trace(trace), any_kafka, "lab", start_ns=time.time_ns())

@@ -53,6 +53,7 @@ class SampleProbe:
         self.log: list[str] = []
         self.times_ns: list[int] = []
         self.detail = True
+        self.counted: dict[str, int] = {}
         self.during_read: Callable[[], None] = lambda: None
 
     def read(self, now_ns: int) -> Reading:

@@ -97,7 +97,7 @@ def test_a_read_that_hangs_holds_up_nobody_and_no_promise(caplog: pytest.LogCapt
 
     def prepare(probe: SampleProbe) -> None:
         if probe.kind.name == "sums":
-            probe.during_read = lambda: hang.wait(20) and None if probe.reads == 3 else None  # type: ignore[func-returns-value]
+            probe.during_read = lambda: _hang(probe, hang)
 
     promises = Promises()
     opener = SampleOpener(prepare)
@@ -110,6 +110,11 @@ def test_a_read_that_hangs_holds_up_nobody_and_no_promise(caplog: pytest.LogCapt
         wait_until(lambda: opener.of(STATES)[0].reads > reads + 3)
         hang.set()
         wait_until(lambda: running.status("sums").state == "running")
+
+
+def _hang(probe: SampleProbe, until: threading.Event) -> None:
+    if probe.reads == 3:
+        until.wait(20)
 
 
 def burn(seconds: float) -> None:
@@ -173,9 +178,22 @@ def test_time_that_programs_take_in_the_kernel_counts_as_the_probes_own() -> Non
         assert running.status("sums").cpu_ns >= 10_000_000 * CPUS * running.status("sums").reads // 2
 
 
+def test_what_probes_count_themselves_goes_on_when_they_are_opened_again() -> None:
+    def prepare(probe: SampleProbe) -> None:
+        probe.counted = {"wraps": 2, "resets": 1}
+        if not opener.opened:
+            probe.during_read = lambda: _fail_from(probe, 3)
+
+    promises = Promises()
+    opener = SampleOpener(prepare)
+    with Running(settings_of(SUMS), Gathered(promises), promises, opener) as running:
+        wait_until(lambda: len(opener.opened) == 2 and opener.opened[1].reads > 1)
+        assert running.status("sums").counted == {"wraps": 4, "resets": 2}
+
+
 def test_a_reload_starts_stops_and_changes_probes_and_leaves_the_others_alone() -> None:
     later = settings_of(SUMS, RING)
-    later = later._replace(probes=later.probes | {"ring": later.probes["ring"]._replace(threshold_ns=5000)})
+    later = later._replace(probes=dict(later.probes) | {"ring": later.probes["ring"]._replace(threshold_ns=5000)})
     promises = Promises()
     opener, output = SampleOpener(), Gathered(promises)
     with Running(settings_of(*TABLE), output, promises, opener, reload=lambda: later) as running:
