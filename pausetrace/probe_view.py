@@ -221,6 +221,9 @@ class LiveTables(_Shown):
             line.append(f" · probes take {used:.1%} of a core")
         if self._lost:
             line.append(f" · {self._lost:,} rows lost", style="yellow")
+        starting = [status.name for status in self._statuses if status.state == "starting" or not status.reads]
+        if starting and not (self._latencies or self._others):
+            line.append(f" · starting: {', '.join(starting)}")
         for status in self._statuses:
             if status.state not in ("running", "starting", "stopped"):
                 line.append(f"\n{status.name} {status.state}: {printable(status.reason)}", style="yellow")
