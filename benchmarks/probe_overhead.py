@@ -153,7 +153,8 @@ def hit_costs(binary: str) -> dict[str, tuple[float, int]]:
 
 
 def packet_costs(functions: dict[str, int], maps: dict[str, int]) -> dict[str, tuple[float, int]]:
-    """ns a run of the packet programs on frames of each sort, by BPF_PROG_TEST_RUN, which sends them in by lo."""
+    """Ns a run of the packet programs on frames of each sort, by BPF_PROG_TEST_RUN, which sends them in by lo."""
+    import numpy as np
     from scapy.contrib.mac_control import MACControlClassBasedFlowControl
     from scapy.contrib.roce import BTH
     from scapy.layers.inet import IP, TCP, UDP
@@ -161,8 +162,6 @@ def packet_costs(functions: dict[str, int], maps: dict[str, int]) -> dict[str, t
 
     from probes.maps import Map
     from probes.packets import PORT, PORT_KEY
-
-    import numpy as np
 
     ports = Map(maps["ports"], PORT)
     for side in (1, 2):

@@ -86,17 +86,22 @@ def compile_programs(
         finally:
             child.kill()
             child.wait()
+        words.seek(0)
+        said = words.read().decode(errors="replace").strip().splitlines()
         if not answer:
-            words.seek(0)
-            said = words.read().decode(errors="replace").strip().splitlines()
             raise OSError(f"the compiling child ended without an answer: {said[-1] if said else 'it said nothing'}")
     told = json.loads(answer)
     split = len(told["maps"])
     return Compiled(
         dict(zip(told["maps"], fds[:split], strict=True)),
         dict(zip(told["functions"], fds[split:], strict=True)),
-        told["failed"],
+        {name: " ".join([reason, *_compiler_words(name, said)]) for name, reason in told["failed"].items()},
     )
+
+
+def _compiler_words(name: str, said: Sequence[str]) -> list[str]:
+    """The first error that the compiler found in a program's file."""
+    return [line for line in said if line.startswith(f"{name}.bpf.c:") and "error:" in line][:1]
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:

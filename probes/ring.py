@@ -27,7 +27,7 @@ from stream.record import EVENT, RECORD_BYTES, Events
 HEADER_BYTES = 8
 STRIDE = HEADER_BYTES + RECORD_BYTES
 BUSY, DISCARDED = 1 << 31, 1 << 30
-_WORDS = RECORD_BYTES // 8
+_OPAQUE = np.dtype((np.void, RECORD_BYTES))
 _LIBBPF = "libbpf.so.1"
 _U64 = np.dtype("<u8")
 
@@ -97,12 +97,16 @@ class _Mapped:
         count = (int(self._produced[0]) - consumed) // STRIDE
         if not count:
             return np.zeros(0, EVENT)
-        rows = np.ndarray((count, 1 + _WORDS), _U64, self._data, consumed & (self._bytes - 1))
-        # Headers are copied before payloads: what is finished in the copy was finished before its payload is read.
-        headers = rows[:, 0].astype("<u4")  # the upper half is the kernel's own
-        if (headers == RECORD_BYTES).all():
-            events = _copied(rows)
+        place = consumed & (self._bytes - 1)
+        # Of a header, four bytes are the length and its flags; the rest is the kernel's own.
+        shared = np.ndarray(count, "<u4", self._data, place, STRIDE)
+        # As opaque bytes rows are copied twice as fast as by field or word.
+        rows = np.ndarray(count, _OPAQUE, self._data, place + HEADER_BYTES, STRIDE)
+        # Every header is read once, and before any payload: what was finished then, is.
+        if (shared == RECORD_BYTES).all():
+            events = rows.copy().view(EVENT)
         else:
+            headers = shared.copy()
             busy = (headers & BUSY) != 0
             if busy.any():
                 count = int(busy.argmax())
@@ -110,9 +114,7 @@ class _Mapped:
             discarded = (headers & DISCARDED) != 0
             if ((headers & ~np.uint32(DISCARDED)) != RECORD_BYTES).any():
                 raise PausetraceError("a ring has a record of another size than 56 bytes", "report this as a bug")
-            events = _copied(rows)
-            if discarded.any():
-                events = events[~discarded]
+            events = rows[~discarded].view(EVENT)
         self._consumed[0] = consumed + count * STRIDE
         return events
 
@@ -125,12 +127,6 @@ class _Mapped:
         self._pages.close()
         os.close(self._fd)
         self._fd = -1
-
-
-def _copied(rows: npt.NDArray[Any]) -> Events:
-    events = np.empty(len(rows), EVENT)
-    events.view(_U64).reshape(-1, _WORDS)[:] = rows[:, 1:]
-    return events
 
 
 class CallbackConsumer:
