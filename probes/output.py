@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from probes.health import report
 from probes.probe import Lost, Rows
 from probes.promises import Promises
@@ -25,6 +27,7 @@ from stream.outbox import DELIVERY_FAILED
 from stream.outgoing import NO_PORT
 from stream.publisher import Publisher
 from stream.ranges import MAX_NAME_CHARS
+from stream.record import joined
 from stream.roster import StreamUp
 from stream.sampled_log import SampledLog
 from stream.topics import FACTS
@@ -120,14 +123,26 @@ class KafkaOutput:
     def take(self, taken: Sequence[Taken]) -> None:
         """Publishes them; what they need of the roster goes first."""
         self._follow_clock()
-        self._announce({topic for one in taken for topic in one.kind.topics})
+        topics = {topic for one in taken for topic in one.kind.topics}
+        self._announce(topics)
+        # Until all of it is appended, none of it must be promised away.
+        before = {topic: self._promises.mark_ns(topic) for topic in topics}
         for one in taken:
-            before = {topic: self._promises.mark_ns(topic) for topic in one.kind.topics}
             self._promises.passed_on(one.kind, one.read_ns)
-            if self._publisher is None or not self._announced.keys() >= set(one.kind.topics):
+        publisher = self._publisher
+        if publisher is None or not self._announced.keys() >= topics:
+            for one in taken:
                 self._give_up(one)
-            else:
-                self._publish_reading(self._publisher, one, before)
+            return
+        parts: dict[str, list[tuple[str, Rows]]] = {}
+        for one in taken:
+            for rows in one.reading.rows:
+                parts.setdefault(rows.topic, []).append((one.kind.name, rows))
+            self._publish_facts(publisher, one, before)
+            for lost in one.reading.lost:
+                publisher.report_lost(lost.topic, self._device, lost.rows, lost.reason, lost.first_ns, lost.last_ns)
+        for topic, of_topic in parts.items():
+            self._publish_rows(publisher, topic, of_topic, before[topic])
 
     def turn(self) -> None:
         """Lets the publisher send what is old enough, or tries to have one again."""
@@ -207,26 +222,30 @@ class KafkaOutput:
         self._announced |= {topic: self._periods.get(topic, 0) for topic in new}
         self._report_unsent(self._publisher)
 
-    def _publish_reading(self, publisher: Publisher, one: Taken, before: Mapping[str, int]) -> None:
-        last = {rows.topic: index for index, rows in enumerate(one.reading.rows)}
-        for index, rows in enumerate(one.reading.rows):
-            is_last = last[rows.topic] == index
-            # Until the last rows of the reading are appended, none of them must be promised away.
-            mark_ns = self._promises.mark_ns(rows.topic) if is_last else before.get(rows.topic, 0)
-            try:
-                publisher.append(rows.topic, self._device, rows.events, _names(rows), mark_ns, rows.texts)
-            except PausetraceError as err:
-                self._own["refused_rows"] += len(rows.events)
-                self._refusals.warning("rows of probe %s are left out: %s", one.kind.name, err)
+    def _publish_rows(
+        self, publisher: Publisher, topic: str, parts: Sequence[tuple[str, Rows]], before_ns: int
+    ) -> None:
+        """All rows of a topic as one, which costs least; each part alone where they are not all rows of a topic."""
+        try:
+            whole = _joined(topic, [rows for _, rows in parts])
+            mark_ns = self._promises.mark_ns(topic)
+            publisher.append(topic, self._device, whole.events, whole.ports, mark_ns, whole.texts)
+        except PausetraceError:
+            for name, rows in parts:
+                try:
+                    whole = _joined(topic, [rows])
+                    publisher.append(topic, self._device, whole.events, whole.ports, before_ns, whole.texts)
+                except PausetraceError as err:
+                    self._own["refused_rows"] += len(rows.events)
+                    self._refusals.warning("rows of probe %s are left out: %s", name, err)
+
+    def _publish_facts(self, publisher: Publisher, one: Taken, before: Mapping[str, int]) -> None:
         for fact in one.reading.facts:
-            topic = TOPIC_OF_FACT[type(fact)]
             try:
-                publisher.fact(fact, before.get(topic, 0))
+                publisher.fact(fact, before.get(TOPIC_OF_FACT[type(fact)], 0))
             except PausetraceError as err:
                 self._own["refused_rows"] += 1
                 self._refusals.warning("a fact of probe %s is left out: %s", one.kind.name, err)
-        for lost in one.reading.lost:
-            publisher.report_lost(lost.topic, self._device, lost.rows, lost.reason, lost.first_ns, lost.last_ns)
 
     def _give_up(self, one: Taken) -> None:
         """There is nobody who could hold the reading: its rows are lost, which is told when there is somebody again."""
@@ -278,13 +297,24 @@ class KafkaOutput:
         self._announced = {}
 
 
-def _names(rows: Rows) -> list[str]:
-    """The names of the rows' ports, NO_PORT for what is of the whole host; raises WireError for what is no name."""
-    names = [port or NO_PORT for port in rows.ports]
-    for text in (*names, *(text for _, text in rows.texts)):
-        if len(text) > MAX_NAME_CHARS or (not text.isprintable() and not _encodes(text)):
+def _joined(topic: str, parts: Sequence[Rows]) -> Rows:
+    """The rows of all parts; NO_PORT is the port of what is of the whole host. Raises WireError for what is no name."""
+    index: dict[str, int] = {}
+    texts: list[tuple[int, str]] = []
+    events = joined([part.events for part in parts])
+    at = 0
+    for part in parts:
+        own = np.array([index.setdefault(port or NO_PORT, len(index)) for port in part.ports] or [0], np.uint16)
+        end = at + len(part.events)
+        if (events["port"][at:end] >= len(own)).any():
+            raise WireError("a row's port is none of the names")
+        events["port"][at:end] = own[events["port"][at:end]]
+        texts += [(at + row, text) for row, text in part.texts]
+        at = end
+    for text in (*index, *(text for _, text in texts)):
+        if len(text) > MAX_NAME_CHARS or not _encodes(text):
             raise WireError(f"{text[:80]!r} is no name")
-    return names
+    return Rows(topic, events, tuple(index), texts)
 
 
 def _encodes(text: str) -> bool:
