@@ -35,6 +35,12 @@ def cpu_s(pid: int) -> float:
     return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) * 1e-9
 
 
+def start_cpu_s(pid: int) -> float:
+    """CPU time of a process and of its children that have ended, such as the compiler's."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return cpu_s(pid) + (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
 def first_read_s(process: subprocess.Popen[str], url: str, begun_s: float) -> float:
     """Seconds from the start until every probe has been read, unless it cannot run here."""
     import urllib.request
@@ -72,6 +78,7 @@ def main() -> int:
         try:
             url = next(line for line in process.stderr if "metrics at " in line).partition("metrics at ")[2].strip()
             start_s = first_read_s(process, url, begun_s)
+            took_s = start_cpu_s(process.pid)
             time.sleep(SETTLE_S)
             memory_mb = rss_mb(process.pid)
             before_s, at_s = cpu_s(process.pid), time.monotonic()
@@ -89,7 +96,7 @@ def main() -> int:
         {"claim": f"a probe agent takes at most {RSS_BAR_MB:g} MB", "value": round(memory_mb, 1), "bar": RSS_BAR_MB,
          "holds": memory_mb <= RSS_BAR_MB, "grown_mb": round(grown_mb, 2)},
         {"claim": f"it has read every probe within {START_BAR_S:g} s", "value": round(start_s, 2), "bar": START_BAR_S,
-         "holds": start_s <= START_BAR_S},
+         "holds": start_s <= START_BAR_S, "cpu_s": round(took_s, 2)},
         {"claim": f"idle it takes at most {CPU_BAR:.1%} of a core", "value": round(share, 5), "bar": CPU_BAR,
          "holds": share <= CPU_BAR, "seconds": seconds},
     ]  # fmt: skip

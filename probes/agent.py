@@ -58,7 +58,7 @@ class Agent:
         opener: Opener | None = None,
         reload: Callable[[], AgentSettings] | None = None,
         reload_asked: threading.Event | None = None,
-        on_status: Callable[[AgentStatus], None] = lambda _status: None,
+        on_status: Callable[[AgentStatus], None] | None = None,
         give_up: bool = False,
         stuck_s: float = STUCK_S,
         make_budget: Callable[[float, float], Budget] = Budget,
@@ -90,10 +90,12 @@ class Agent:
     @property
     def status(self) -> AgentStatus:
         """Where it stands now."""
-        probes = tuple(runner.status for runner in self._runners.values())
         return AgentStatus(
-            time.time(), probes, dict(self._output.counters), self._reloads["done"], self._reloads["failed"]
+            time.time(), self._statuses(), dict(self._output.counters), self._reloads["done"], self._reloads["failed"]
         )  # fmt: skip
+
+    def _statuses(self) -> tuple[ProbeStatus, ...]:
+        return tuple(runner.status for runner in self._runners.values())
 
     def run(self, stop: threading.Event, duration_s: float | None = None) -> None:
         """Works until `stop` is set, or so long; then everything is detached and told to have ended."""
@@ -136,21 +138,21 @@ class Agent:
             return taken
 
     def _tell(self) -> None:
-        status = self.status
-        self._starting = any(probe.state == "starting" for probe in status.probes)
-        stuck = {probe.name for probe in status.probes if probe.state == "stuck"}
+        probes = self._statuses()
+        self._starting = any(probe.state == "starting" for probe in probes)
+        stuck = {probe.name for probe in probes if probe.state == "stuck"}
         for name in stuck - self._stuck:
             _log.warning("probe %s is stuck: nobody waits for what it reads", name)
             self._promises.forget(name)
         for name in self._stuck - stuck:
             _log.warning("probe %s is not stuck any more", name)
         self._stuck = stuck
-        self._output.tell(status.probes)
-        self._on_status(status)
-        if self._give_up and all(
-            probe.state in ("unavailable", "failing") and not probe.reads for probe in status.probes
-        ):
-            raise PausetraceError("; ".join(f"probe {probe.name}: {probe.reason}" for probe in status.probes))
+        self._output.tell(probes)
+        if self._on_status is not None:
+            self._on_status(self.status)
+        hopeless = all(probe.state in ("unavailable", "failing") and not probe.reads for probe in probes)
+        if self._give_up and hopeless:
+            raise PausetraceError("; ".join(f"probe {probe.name}: {probe.reason}" for probe in probes))
 
     def _start(self, kind: ProbeKind) -> None:
         runner = Runner(
@@ -217,8 +219,9 @@ class Agent:
         try:
             self._wait_for(runners, self._output.take if in_order else lambda _: None)
             if in_order:
-                self._output.tell(self.status.probes)
-            self._on_status(self.status)
+                self._output.tell(self._statuses())
+            if self._on_status is not None:
+                self._on_status(self.status)
         finally:
             if isinstance(self._opener, TableOpener):
                 self._opener.close()

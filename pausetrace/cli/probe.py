@@ -213,10 +213,10 @@ def _signals(*, reloads: bool) -> Iterator[tuple[threading.Event, threading.Even
 
 
 @contextlib.contextmanager
-def _metrics(args: argparse.Namespace) -> Iterator[Callable[[AgentStatus], None]]:
+def _metrics(args: argparse.Namespace) -> Iterator[Callable[[AgentStatus], None] | None]:
     """Serves /metrics for as long as the block, if that is wanted; the value takes the agent's status."""
     if args.metrics_port is None:
-        yield lambda _status: None
+        yield None
         return
     from importlib.metadata import version
 
