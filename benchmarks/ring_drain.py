@@ -1,7 +1,7 @@
-"""What it costs to read an event from a BPF ring: our mapped consumer beside bcc's callback consumer, CPU time an event.
+"""What it costs to read an event from a BPF ring: our mapped consumer beside bcc's callback consumer, in CPU time.
 
-Rings are filled by BPF_PROG_TEST_RUN, then drained, interleaved; the peer does what its users do, a ctypes cast an event.
-Needs root and bcc. The last line is JSON: {"claim", "ratio", "bar", "holds", ...}. `--quick` makes fewer rounds.
+Rings are filled by BPF_PROG_TEST_RUN, then drained, interleaved; the peer casts each event, as its users do. Needs root
+and bcc. The last line is JSON: {"claim", "ratio", "bar", "holds", ...}. `--quick` makes fewer rounds.
 """
 
 from __future__ import annotations

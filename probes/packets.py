@@ -1,7 +1,7 @@
 """The probe of packets: single pauses as they pass, and by flow ECN codepoints, bytes, CNPs and NAKs once a window.
 
-In: the ring and maps of bpf/packets.bpf.c. Out: rows of pfc (PFC_XOFF, PFC_XON; reduced: PFC_FRAMES), ecn, flowbytes
-and host (RDMA_ERRORS), and facts about flows.
+In: the ring and maps of bpf/packets.bpf.c, speeds of ports. Out: rows of pfc (PFC_XOFF, PFC_XON; reduced: PFC_FRAMES),
+ecn, flowbytes and host (RDMA_ERRORS), and facts about flows.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from probes.flows import FLOW, FLOW_KEY, NO_PCP, Opened
 from probes.grown import Grown
 from probes.latency import RING_FULL
 from probes.maps import Map
+from probes.pause_timers import PauseTimers
 from probes.probe import Lost, Reading, Rows
 from probes.ring import Ring
 from probes.sources import SINGLE_PAUSES_SLOT
@@ -80,6 +82,8 @@ class PacketsProbe:
         self._quality_of = np.array([each.quality for each in sorting], np.uint8)
         self._flows_grown = Grown(len(_COUNTERS))
         self._ports_grown = Grown(PORT.itemsize // 8)
+        self._timers = PauseTimers(len(names))
+        self._speeds_mbps = self._read_speeds()
         self._window_from_ns = self._read_ns = 0
         self._reduced = self._closed = False
         self.restore()
@@ -91,17 +95,23 @@ class PacketsProbe:
         rows: list[Rows] = []
         facts: list[Fact] = []
         kernel_ns = 0
-        if len(pauses):
-            rows.append(Rows("pfc", self._pause_rows(pauses, now_ns), self._names))
+        ended = self._timers.ended(self._pause_rows(pauses, now_ns), self._speeds_mbps, now_ns)
+        if len(ended):
+            rows.append(Rows("pfc", ended, self._names))
         if not self._window_from_ns:
             self._window_from_ns = now_ns
         elif now_ns - self._window_from_ns >= self._window_ns * 3 // 4:
             windows, facts, packets = self._windows(now_ns, now_ns - self._window_from_ns)
             rows += windows
             kernel_ns = packets * self._hit_ns
+            self._speeds_mbps = self._read_speeds()
             self._window_from_ns = now_ns
         losses = [Lost("pfc", lost, RING_FULL, before_ns, now_ns)] if lost else []
         return Reading(rows, losses, facts, kernel_ns)
+
+    def _read_speeds(self) -> npt.NDArray[np.int64]:
+        """Speed of each interface in Mb/s, 0 where it tells none."""
+        return np.array([max(speed_mbps(name), 0) for name in self._names], np.int64)
 
     def _pause_rows(self, events: Events, now_ns: int) -> Events:
         events = picked(events, np.argsort(events["time_ns"], kind="stable"))
@@ -239,6 +249,14 @@ class PacketsProbe:
             self._flows.close()
             self._ports.close()
             self._released()
+
+
+def speed_mbps(interface: str) -> int:
+    """The speed that an interface says it has; 0 or less where it does not know."""
+    try:
+        return int(Path(f"/sys/class/net/{interface}/speed").read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _words(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:

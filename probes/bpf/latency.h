@@ -16,33 +16,29 @@ BPF_PERCPU_ARRAY(histograms, struct histogram, SOURCES);
 BPF_RINGBUF_OUTPUT(outliers, RING_PAGES);
 BPF_PERCPU_ARRAY(outliers_lost, u64, 1);
 
+/* 1 if a number below 2^63 is above a bound: BPF has no instruction for it but a branch, which would be mispredicted
+ * wherever latencies vary. */
+ALWAYS_INLINE u64 above(u64 number, u64 bound) {
+    return (bound - number) >> 63;
+}
+
 ALWAYS_INLINE u32 bucket_of(u64 ns) {
     if (ns < 4)
         return ns;
-    u32 octave = 0;
-    u64 rest = ns;
-    if (rest >> 32) {
-        octave += 32;
-        rest >>= 32;
-    }
-    if (rest >> 16) {
-        octave += 16;
-        rest >>= 16;
-    }
-    if (rest >> 8) {
-        octave += 8;
-        rest >>= 8;
-    }
-    if (rest >> 4) {
-        octave += 4;
-        rest >>= 4;
-    }
-    if (rest >> 2) {
-        octave += 2;
-        rest >>= 2;
-    }
-    if (rest >> 1)
-        octave += 1;
+    u64 rest = ns, shift = above(rest, 0xffffffff) << 5, octave = shift;
+    rest >>= shift;
+    shift = above(rest, 0xffff) << 4;
+    rest >>= shift;
+    octave |= shift;
+    shift = above(rest, 0xff) << 3;
+    rest >>= shift;
+    octave |= shift;
+    shift = above(rest, 0xf) << 2;
+    rest >>= shift;
+    octave |= shift;
+    shift = above(rest, 3) << 1;
+    rest >>= shift;
+    octave |= shift | rest >> 1;
     return 4 * (octave - 1) + ((ns >> (octave - 2)) & 3);
 }
 

@@ -16,7 +16,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from probes.packets import PacketsProbe
+from probes.packets import PacketsProbe, speed_mbps
 from probes.probe import Reading, Unavailable
 from probes.programs import Settings, open_probes
 from stream import kinds
@@ -55,6 +55,12 @@ def drained(reading: Reading, topic: str) -> Events:
     return joined([rows.events for rows in reading.rows if rows.topic == topic])
 
 
+def passed(reading: Reading) -> Events:
+    """Pauses that passed on the wire, without those that a timer ended."""
+    pauses = drained(reading, "pfc")
+    return pauses[pauses["quality"] == kinds.EXACT]
+
+
 def ports_of(reading: Reading, topic: str) -> Sequence[str]:
     return next(rows.ports for rows in reading.rows if rows.topic == topic)
 
@@ -91,7 +97,7 @@ def test_every_count_is_exact(mode: str, sent: list[bytes], seen: frames.Seen) -
         send(FAR, sent)
         reading = probe.read(time.time_ns())
         after_ns = time.time_ns()
-        pauses = drained(reading, "pfc")
+        pauses = passed(reading)
         sides = (kinds.SIDE_RX,) if mode == "xdp-generic" else (kinds.SIDE_RX, kinds.SIDE_TX)
         assert not reading.lost
         names = ports_of(reading, "pfc")
@@ -132,7 +138,7 @@ def test_of_a_flood_every_frame_is_told_or_counted_as_lost(mode: str) -> None:
         for _ in range(FLOOD // 10_000):
             send(FAR, itertools.repeat(frame, 10_000))
             reading = probe.read(time.time_ns())
-            told += len(drained(reading, "pfc"))
+            told += len(passed(reading))
             lost += sum(each.rows for each in reading.lost)
         assert told + lost == FLOOD * (1 if mode == "xdp-generic" else 2)
         assert lost > 0
@@ -217,8 +223,27 @@ def test_reduced_it_counts_pause_frames_and_tells_no_single_one() -> None:
         assert found == [(1, 3, 10, unknown), (1, 4, 10, unknown), (2, 3, 10, unknown), (2, 4, 10, unknown)]
         probe.restore()
         send(FAR, [bytes(frames.pfc({3: 9, 4: 0}))])
-        rows = drained(probe.read(now_ns + 2 * WINDOW_NS), "pfc")
+        rows = passed(probe.read(now_ns + 2 * WINDOW_NS))
         assert sorted(rows["kind"].tolist()) == [kinds.PFC_XOFF] * 2 + [kinds.PFC_XON] * 2
+        probe.close()
+
+    in_lab(run)
+
+
+def test_a_pause_that_nobody_ends_ends_with_its_quanta() -> None:
+    def run() -> None:
+        probe = opened("tcx")
+        probe.read(time.time_ns())
+        send(FAR, [bytes(frames.pfc({3: 65_535}))])
+        time.sleep(0.02)
+        rows = drained(probe.read(time.time_ns()), "pfc")
+        assert speed_mbps(NEAR) == 10_000
+        for side in (kinds.SIDE_RX, kinds.SIDE_TX):
+            stop, go = rows[rows["side"] == side]
+            assert (stop["kind"], stop["quality"]) == (kinds.PFC_XOFF, kinds.EXACT)
+            assert (go["kind"], go["quality"], go["priority"]) == (kinds.PFC_XON, kinds.ESTIMATED, 3)
+            assert go["time_ns"] - stop["time_ns"] == 65_535 * 512_000 // 10_000
+            assert go["port"] == stop["port"]
         probe.close()
 
     in_lab(run)

@@ -1,4 +1,4 @@
-"""Programs as an agent opens them: what is missing is said, a crash leaves nothing behind, few capabilities are enough."""
+"""Programs as an agent opens them: what is missing is said, a crash leaves nothing, few capabilities are enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CE marks and retransmits of real TCP against the kernel's own counters, and what a hit costs no one: GSO packets."""
+"""CE marks and retransmits of real TCP, in GSO packets, against the kernel's own counters."""
 
 from __future__ import annotations
 
@@ -57,21 +57,23 @@ def sent_from_there(size: int) -> Callable[[], int]:
     """Sends so many bytes from the far end; gives the port that it used."""
 
     def run() -> int:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                connection = socket.create_connection((HERE, PORT), timeout=20)
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
-        with connection:
+        with connected(time.monotonic() + 20) as connection:
             port = int(connection.getsockname()[1])
             connection.sendall(bytes(size))
         return port
 
     return run
+
+
+def connected(deadline: float) -> socket.socket:
+    """A connection to here, as soon as there is somebody."""
+    while True:
+        try:
+            return socket.create_connection((HERE, PORT), timeout=20)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 @contextmanager
