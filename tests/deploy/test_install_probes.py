@@ -110,7 +110,7 @@ def test_it_makes_a_probe_host_of_a_bare_debian_as_often_as_it_is_run(container:
 @pytest.mark.slow
 def test_programs_compile_and_run_with_what_it_installs(container: Container) -> None:
     container.run("/src/deploy/install-probes.sh")
-    told = container.run("/opt/pausetrace/bin/pausetrace", "probe", "runqueue", "-o", "jsonl", "--duration", "3s")
+    told = container.run("/opt/pausetrace/bin/pausetrace", "probe", "runqueue", "-o", "jsonl", "--duration", "15s")
     assert "RUNQUEUE_BUCKET" in told
 
 
