@@ -42,7 +42,15 @@ DEFAULT_THRESHOLD_NS: Mapping[str, int] = MappingProxyType(
     {"runqueue": 10_000_000, "softirq": 5_000_000, "hardirq": 1_000_000, "napi": 5_000_000, "block": 100_000_000}
 )
 HIT_NS: Mapping[str, int] = MappingProxyType(
-    {"runqueue": 400, "softirq": 400, "hardirq": 250, "napi": 350, "block": 900, "packets": 350, "tcp_retransmits": 700}
+    {
+        "runqueue": 400,
+        "softirq": 300,
+        "hardirq": 350,
+        "napi": 350,
+        "block": 1500,
+        "packets": 200,
+        "tcp_retransmits": 3000,
+    }
 )
 """About what one thing counted costs in the kernel, all functions of the program together, so that an agent knows its
 own cost without switching on the kernel's statistics, which cost more (benchmarks/probe_overhead.py)."""
