@@ -18,6 +18,11 @@ def spend(budget: Budget, cpu_ns: int, from_s: float, seconds: float) -> float:
     return now_s
 
 
+def step(budget: Budget) -> Step:
+    """Where it is now, which a type checker takes for unchanged."""
+    return budget.step
+
+
 def test_a_burst_shorter_than_a_stretch_costs_nothing() -> None:
     budget = Budget(SHARE, 0.0)
     assert budget.spent(int(0.5 * SHARE * OVER_S * 1e9), 0.1) == Step.FULL
@@ -42,9 +47,9 @@ def test_a_probe_without_detail_is_read_less_often_at_once() -> None:
     budget.spent(MUCH_NS, OVER_S)
     assert budget.has_no_detail() == Step.SLOW
     now_s = spend(budget, LITTLE_NS, OVER_S, CALM_S)
-    assert budget.step == Step.FULL
+    assert step(budget) == Step.FULL
     budget.spent(MUCH_NS, now_s + OVER_S)
-    assert budget.step == Step.SLOW
+    assert step(budget) == Step.SLOW
 
 
 def test_calm_brings_it_back_one_step_at_a_time() -> None:
@@ -52,18 +57,18 @@ def test_calm_brings_it_back_one_step_at_a_time() -> None:
     for turn in (1, 2):
         budget.spent(MUCH_NS, OVER_S * turn)
     now_s = spend(budget, LITTLE_NS, 2 * OVER_S, CALM_S - OVER_S)
-    assert budget.step == Step.SLOW
+    assert step(budget) == Step.SLOW
     now_s = spend(budget, LITTLE_NS, now_s, OVER_S)
-    assert budget.step == Step.COUNTERS
+    assert step(budget) == Step.COUNTERS
     spend(budget, LITTLE_NS, now_s, CALM_S)
-    assert budget.step == Step.FULL
+    assert step(budget) == Step.FULL
 
 
 def test_more_than_half_the_budget_is_no_calm() -> None:
     budget = Budget(SHARE, 0.0)
     budget.spent(MUCH_NS, OVER_S)
     spend(budget, int(0.7 * SHARE * OVER_S * 1e9), OVER_S, 10 * CALM_S)
-    assert budget.step == Step.COUNTERS
+    assert step(budget) == Step.COUNTERS
 
 
 def test_each_relapse_doubles_the_calm_up_to_an_hour() -> None:
@@ -73,7 +78,7 @@ def test_each_relapse_doubles_the_calm_up_to_an_hour() -> None:
     waited = []
     for _ in range(9):
         began_s = now_s
-        while budget.step == Step.COUNTERS:
+        while step(budget) == Step.COUNTERS:
             now_s += OVER_S
             budget.spent(LITTLE_NS, now_s)
         waited.append(now_s - began_s)
@@ -89,4 +94,4 @@ def test_an_hour_without_relapse_forgives() -> None:
     now_s = spend(budget, LITTLE_NS, OVER_S, CALM_S + 2 * MOST_CALM_S)
     budget.spent(MUCH_NS, now_s + OVER_S)
     spend(budget, LITTLE_NS, now_s + OVER_S, CALM_S)
-    assert budget.step == Step.FULL
+    assert step(budget) == Step.FULL
