@@ -104,8 +104,9 @@ lock: $(STAMPS)/venv
 	$(BIN)/python -m venv "$$tmp" && "$$tmp/bin/pip" install --disable-pip-version-check --quiet uv==$(UV_VERSION) && \
 	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt && \
 	$(COMPILE) --constraint requirements/dev.txt --extra analytics pyproject.toml -o requirements/run.txt && \
+	$(COMPILE) --constraint requirements/dev.txt --extra probes pyproject.toml -o requirements/probes.txt && \
 	printf '%s\n' 'hatchling>=1.27' 'editables>=0.5' | $(COMPILE) --constraint requirements/dev.txt - -o requirements/build.txt
-	@echo 'lock: requirements/dev.txt, run.txt and build.txt are resolved anew'
+	@echo 'lock: requirements/dev.txt, run.txt, probes.txt and build.txt are resolved anew'
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

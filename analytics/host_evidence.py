@@ -62,7 +62,7 @@ _RESOURCE = {"cpu": (COMPUTE, "compute"), "memory": (MEMORY, "compute"), "io": (
 TABLE: dict[tuple[int, int | None], _Told] = {
     (BY_NAME["PCIE_ERRORS"].code, None): _Told(ERRORS, "pcie", COUNT, "PCIe errors", kinds.PCIE_ERROR_CODES),
     (BY_NAME["PCIE_STALL"].code, None): _Told(ERRORS, "pcie", SHARE, "the NIC waited for its PCIe link"),
-    (BY_NAME["RDMA_ERRORS"].code, None): _Told(ERRORS, "nic", COUNT, "RDMA errors", {}),
+    (BY_NAME["RDMA_ERRORS"].code, None): _Told(ERRORS, "nic", COUNT, "RDMA errors", kinds.RDMA_ERROR_CODES),
     (kinds.LINK_ERRORS, None): _Told(ERRORS, "link", COUNT, "link errors", kinds.LINK_ERROR_CODES),
     (BY_NAME["RUNQUEUE_OUTLIER"].code, None): _Told(COMPUTE, "compute", LONGEST, "run-queue latency"),
     (BY_NAME["SOFTIRQ_OUTLIER"].code, None): _Told(COMPUTE, "compute", LONGEST, "softirq raise-to-run latency"),
@@ -73,7 +73,7 @@ TABLE: dict[tuple[int, int | None], _Told] = {
        for code, name in kinds.PRESSURE_CODES.items()},
     (BY_NAME["PRESSURE"].code, None): _Told(COMPUTE, "compute", SHARE, "tasks stalled for a resource"),
     (BY_NAME["MEMORY_ERRORS"].code, None): _Told(MEMORY, "compute", COUNT, "memory errors", kinds.MEMORY_ERROR_CODES),
-    (BY_NAME["GPU_ERRORS"].code, None): _Told(GPU, "compute", COUNT, "GPU errors", {}),
+    (BY_NAME["GPU_ERRORS"].code, None): _Told(GPU, "compute", COUNT, "GPU errors", kinds.GPU_ERROR_CODES),
     (BY_NAME["GPU_THROTTLE"].code, None): _Told(GPU, "compute", SHARE, "a GPU's clocks were held down"),
     (BY_NAME["BLOCK_OUTLIER"].code, None): _Told(STORAGE, "storage", LONGEST, "block I/O latency"),
 }

@@ -15,11 +15,14 @@ from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 
+from pausetrace.probe_config import ProbesConfig, complaint
 from stream.errors import ConfigError
 from stream.masking import Scalar, is_secret, masked, masked_settings
 from stream.topics import DEFAULT_PREFIX
 
 DEFAULT_FILE = "pausetrace.toml"
+TABLES = "each"
+SHOW = "`pausetrace config show` lists all settings"
 FILE_VARIABLE = "PAUSETRACE_CONFIG"
 VARIABLE_PREFIX = "PAUSETRACE_"
 OTHER_VARIABLES = (
@@ -67,9 +70,13 @@ class KafkaConfig(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """The whole configuration; a field is a section of the file."""
+    """The whole configuration; a field is a section of the file.
+
+    A section's field `each` holds tables of one sort, such as [probes.runqueue]; its own name is not written.
+    """
 
     kafka: KafkaConfig = KafkaConfig()
+    probes: ProbesConfig = ProbesConfig()
 
 
 class Setting(NamedTuple):
@@ -141,11 +148,23 @@ def variable(key: str) -> str:
 
 
 def _sections() -> dict[str, dict[str, Any]]:
-    """Section -> key -> type of value, from the structs."""
+    """Section -> key -> type of value, from the structs; a key of a table is `table.key`."""
     return {
-        section.name: {field.name: field.type for field in msgspec.structs.fields(section.type)}
+        section.name: {key: wanted for key, wanted, _ in _keys(section.default)}
         for section in msgspec.structs.fields(Config)
     }
+
+
+def _keys(section: msgspec.Struct) -> Iterator[tuple[str, Any, Any]]:
+    """Key, type and default of each setting of a section; a setting of a table whose default is "" does not exist."""
+    for field in msgspec.structs.fields(section):
+        if field.name != TABLES:
+            yield field.name, field.type, getattr(section, field.name)
+            continue
+        for name, table in getattr(section, TABLES).items():
+            for own in msgspec.structs.fields(table):
+                if (default := getattr(table, own.name)) != "":
+                    yield f"{name}.{own.name}", own.type, default
 
 
 def _is_open(wanted: Any) -> bool:
@@ -153,11 +172,15 @@ def _is_open(wanted: Any) -> bool:
     return bool(wanted == dict[str, Scalar])
 
 
+def _is_table(section: str, name: str) -> bool:
+    return any(key.startswith(f"{name}.") for key in _sections().get(section, ()))
+
+
 def _defaults() -> Iterator[Setting]:
     for section in msgspec.structs.fields(Config):
-        for field in msgspec.structs.fields(section.default):
-            if not _is_open(field.type):
-                yield Setting(f"{section.name}.{field.name}", getattr(section.default, field.name), "default")
+        for key, wanted, default in _keys(section.default):
+            if not _is_open(wanted):
+                yield Setting(f"{section.name}.{key}", default, "default")
 
 
 def _built(found: Mapping[str, Setting]) -> Config:
@@ -166,9 +189,12 @@ def _built(found: Mapping[str, Setting]) -> Config:
         values: dict[str, Any] = {}
         for name, wanted in fields.items():
             key = f"{section}.{name}"
+            table, dot, own = name.partition(".")
             if _is_open(wanted):
                 opened = f"{key}."
                 values[name] = {k.removeprefix(opened): s.value for k, s in found.items() if k.startswith(opened)}
+            elif dot:
+                values.setdefault(TABLES, {}).setdefault(table, {})[own] = found[key].value
             else:
                 values[name] = found[key].value
         tree[section] = values
@@ -183,7 +209,9 @@ def _checked(key: str, value: object, origin: str, from_text: bool) -> Setting:
         raise ConfigError(f"{origin}: no section {section!r}", _near(section, _sections()))
     if not rest:
         raise ConfigError(f"{origin}: {section} is a section", f"write [{section}] and its settings below")
-    name, _, open_key = rest.partition(".")
+    if _is_table(section, rest):
+        raise ConfigError(f"{origin}: {key} is a table", f"write [{key}] and its settings below")
+    name, open_key = (rest, "") if rest in fields else rest.partition(".")[::2]
     wanted = fields.get(name)
     if wanted is None or (open_key and not _is_open(wanted)):
         raise ConfigError(f"{origin}: no key {rest!r} in section {section!r}", _near(rest, fields))
@@ -197,11 +225,11 @@ def _checked(key: str, value: object, origin: str, from_text: bool) -> Setting:
         setting = Setting(key, msgspec.convert(value, wanted, strict=not from_text), origin)
     except msgspec.ValidationError:
         shown = type(value).__name__ if is_secret(key) else f"{value!r}"
-        raise ConfigError(
-            f"{origin}: {key} is {shown}, not {_type_name(wanted)}", "`pausetrace config show` lists all settings"
-        ) from None
+        raise ConfigError(f"{origin}: {key} is {shown}, not {_type_name(wanted)}", SHOW) from None
     if key == "kafka.bootstrap_servers":
         _check_servers(str(setting.value), origin)
+    elif section == "probes" and (wrong := complaint(key, setting.value)):
+        raise ConfigError(f"{origin}: {key} is {setting.value!r}, which {wrong}", SHOW)
     return setting
 
 
@@ -233,7 +261,10 @@ def _near(wrong: str, known: Mapping[str, Any]) -> str:
 
 def _flag(key: str) -> str:
     name = key.removeprefix("kafka.")
-    return f"-X {name.removeprefix('librdkafka.')}" if name.startswith("librdkafka.") else f"--{name.replace('_', '-')}"
+    if name.startswith("librdkafka."):
+        return f"-X {name.removeprefix('librdkafka.')}"
+    # A flag of a probe is the same for all of them.
+    return f"--{name.rpartition('.')[2].replace('_', '-')}"
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Setting]:
@@ -297,7 +328,9 @@ def _from_file(path: Path) -> Iterator[Setting]:
 
 def _may_be_empty(key: str) -> bool:
     section, _, name = key.partition(".")
-    return section in _sections() and (not name or _is_open(_sections()[section].get(name)))
+    if section not in _sections():
+        return False
+    return not name or _is_open(_sections()[section].get(name)) or _is_table(section, name)
 
 
 def _error_line(message: str) -> str:

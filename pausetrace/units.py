@@ -5,7 +5,9 @@ Times are RFC 3339 in UTC with nanoseconds; local time is an option of the calle
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from decimal import Decimal
 
 NS_PER_S = 1_000_000_000
 PPM = 1_000_000
@@ -24,6 +26,34 @@ def duration_text(duration_ns: int) -> str:
         hours, minutes = divmod(minutes, 60)
         return f"{sign}{hours} h {minutes} min" if hours else f"{sign}{minutes} min {rest} s"
     return _scaled(duration_ns, _DURATIONS)
+
+
+_UNITS_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "ms": 1_000_000,
+    "s": NS_PER_S,
+    "m": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+}
+_DURATION = re.compile(rf"(\d{{1,15}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS_NS)})")
+
+
+def parse_duration(text: str) -> int:
+    """Nanoseconds of a duration such as 500ms, 2s or 1.5m; raises ValueError that says what is one."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"is no duration: write a number with {', '.join(_UNITS_NS)}, such as 500ms")
+    return int(Decimal(match[1]) * _UNITS_NS[match[2]])
+
+
+def duration_words(duration_ns: int) -> str:
+    """The shortest text that `parse_duration` reads as this: 500ms, 2s."""
+    for unit in ("s", "ms", "us"):
+        if duration_ns % _UNITS_NS[unit] == 0:
+            return f"{duration_ns // _UNITS_NS[unit]}{unit}"
+    return f"{duration_ns}ns"
 
 
 def bytes_text(count: int) -> str:

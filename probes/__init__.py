@@ -1,4 +1,4 @@
-"""Host side: eBPF loaders and pollers that turn kernel, NIC and PCIe observations into events. Not built yet.
+"""Host side: eBPF programs and pollers that turn kernel, NIC and PCIe observations into events.
 
-The only room that will import bcc; it stays small, because it runs beside the GPU job that it watches.
+The only room that imports bcc; it stays small, because it runs beside the GPU job that it watches.
 """

@@ -102,6 +102,9 @@ KINDS: tuple[Kind, ...] = (
     *_latency_kinds(68, "HARDIRQ", "hardirq handler time"),
     *_latency_kinds(70, "NAPI", "NAPI poll time"),
     *_latency_kinds(72, "BLOCK", "block I/O latency"),
+    *_latency_kinds(74, "SOFTIRQ_RUN", "softirq run time"),
+    Kind(76, "NAPI_BUDGET", "kernel", _count("exhausted_polls", "polls"), _count("polls", "polls"),
+         "NAPI polls in the window that used their whole budget up, of all: the NIC had more than the CPU took."),
     Kind(96, "RDMA_ERRORS", "host", _count("errors", "errors"), _code("error_code"),
          "Errors that the RDMA device counted in the window; the code says which."),
     Kind(97, "MEMORY_ERRORS", "host", _count("errors", "errors"), _code("error_code"),
@@ -157,16 +160,37 @@ LOSS_REASONS: dict[int, str] = {
     2: "Kafka delivery failed",
     3: "ring buffer full",
     4: "sequence gap at a consumer",
+    5: "source not read",
 }
+SOURCE_NOT_READ = 5
+"""A source that failed or was held back: how many rows it would have had is a guess, one a window at least."""
 LINK_ERROR_CODES: dict[int, str] = {1: "CRC", 2: "FEC corrected", 3: "FEC uncorrected", 4: "symbol", 5: "link down"}
 PCIE_ERROR_CODES: dict[int, str] = {1: "corrected", 2: "nonfatal", 3: "fatal"}
 """The severities of Advanced Error Reporting (AER)."""
 MEMORY_ERROR_CODES: dict[int, str] = {1: "corrected", 2: "uncorrected"}
 PRESSURE_CODES: dict[int, str] = {1: "cpu", 2: "memory", 3: "io", 4: "irq"}
 """The files of /proc/pressure."""
+RDMA_ERROR_CODES: dict[int, str] = {
+    1: "packet sequence NAK", 2: "RNR NAK", 3: "out of sequence", 4: "ACK timeout", 5: "implied NAK",
+    6: "out of buffer", 7: "duplicate request", 8: "retransmission", 9: "slow restart", 10: "ICRC",
+    11: "requester", 12: "responder", 13: "discard", 14: "retries exceeded",
+}  # fmt: skip
+"""1 to 10 as mlx5 names them: packet_seq_err, rnr_nak_retry_err, and so on (probes/drivers)."""
+GPU_ERROR_CODES: dict[int, str] = {
+    13: "XID 13 (graphics engine exception)", 31: "XID 31 (memory page fault)", 48: "XID 48 (double-bit ECC)",
+    63: "XID 63 (row remapped)", 64: "XID 64 (row remapping failed)", 74: "XID 74 (NVLink)",
+    79: "XID 79 (fallen off the bus)", 94: "XID 94 (contained ECC)", 95: "XID 95 (uncontained ECC)",
+    119: "XID 119 (GSP timeout)", 1001: "ECC corrected", 1002: "ECC uncorrected",
+}  # fmt: skip
+"""Below 1000 a code is the number of the XID; here are those that mean broken hardware or a job that failed."""
+GPU_THROTTLE_CODES: dict[int, str] = {
+    1: "power cap", 2: "thermal, software", 3: "thermal, hardware", 4: "power brake", 5: "sync boost",
+    6: "hardware slowdown",
+}  # fmt: skip
 CODES: dict[str, dict[int, str]] = {
     "SOURCE_LOST": LOSS_REASONS, "LINK_ERRORS": LINK_ERROR_CODES, "PCIE_ERRORS": PCIE_ERROR_CODES,
-    "MEMORY_ERRORS": MEMORY_ERROR_CODES, "PRESSURE": PRESSURE_CODES,
+    "RDMA_ERRORS": RDMA_ERROR_CODES, "MEMORY_ERRORS": MEMORY_ERROR_CODES, "PRESSURE": PRESSURE_CODES,
+    "GPU_ERRORS": GPU_ERROR_CODES, "GPU_THROTTLE": GPU_THROTTLE_CODES,
 }  # fmt: skip
 """By kind, what the codes of its second measure mean, where they have names."""
 

@@ -10,10 +10,9 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from stream.errors import PausetraceError
-from stream.metrics import Exporter
 
 _log = logging.getLogger(__name__)
 
@@ -22,6 +21,14 @@ LOOPBACK = "127.0.0.1"
 MAX_REQUESTS = 8
 """At the same time; Prometheus needs one. Whoever comes while all are taken is hung up on."""
 REQUEST_DEADLINE_S = 5.0
+
+
+class Exporter(Protocol):
+    """What has metrics to serve; asked by several threads."""
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """The metrics as text in the form that the scraper wants, with its content type."""
+        ...
 
 
 class MetricsServer:

@@ -19,11 +19,12 @@ from stream.batch import StreamKey
 from stream.errors import BrokerError, PausetraceError
 from stream.facts import TOPIC_OF_FACT, Fact, FactStream, FactTopic, Idle
 from stream.kafka_settings import CONNECT_DEADLINE_S, BrokerInfo, KafkaSettings, require_topics
-from stream.messages import Item, encode
+from stream.messages import Encoded, Item, encode
 from stream.outbox import FLUSH_DEADLINE_S, HELD_BYTES, HOLD_S, QUEUE_BYTES, Outbox
 from stream.outgoing import Loss, OutgoingStream, Sealed, allowed_mark
 from stream.record import Events
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
+from stream.topics import full_name
 
 BATCH_AGE_S = 0.05
 IDLE_S = 1.0
@@ -172,6 +173,11 @@ class Publisher:
         self._counters["facts"] += 1
         self._facts[topic] = msgspec.structs.replace(own, seq=own.seq + 1)
         self._told_facts_s[topic] = self._monotonic_s()
+
+    def health(self, value: bytes) -> None:
+        """How this source does, as JSON for people on the health topic; nothing where there is no such topic."""
+        if full_name(self._settings.prefix, "health") in self._outbox.view.partitions:
+            self._outbox.send(Encoded("health", f"{self.fabric}/{self.source}".encode(), value))
 
     def poll(self, wait_s: float = 0.0) -> BrokerError | None:
         """Sends what is old enough, and idle values; returns what was lost since the last call, if anything was.

@@ -4,7 +4,6 @@
 """
 
 import functools
-import importlib.util
 import os
 import shutil
 import signal
@@ -12,6 +11,8 @@ import subprocess
 from collections.abc import Callable, Generator
 
 import pytest
+
+from probes.compile import bcc_directory
 
 pytest_plugins = ["tests.kafka_brokers", "tests.secure_kafka"]
 
@@ -61,9 +62,16 @@ def _kcat_lacks() -> str | None:
 def _ebpf_lacks() -> str | None:
     if os.geteuid() != 0:
         return "BPF programs need root: run the tests as root"
-    if importlib.util.find_spec("bcc") is None:
-        return "bcc cannot be imported by this Python: apt-get install python3-bpfcc"
+    if bcc_directory() is None:
+        return "bcc is not installed: apt-get install python3-bpfcc"
     return None
+
+
+def _clocks_lacks() -> str | None:
+    if os.geteuid() != 0:
+        return "daemons that keep a clock need root: run the tests as root"
+    missing = [name for name in ("chronyd", "chronyc", "ptp4l", "ip") if not shutil.which(name)]
+    return f"no {', '.join(missing)} on the PATH: apt-get install chrony linuxptp iproute2" if missing else None
 
 
 def _go_lacks() -> str | None:
@@ -85,6 +93,7 @@ def _slow_lacks() -> str | None:
 # What each marker asks of the machine; the answer says what to do, or is None where nothing is missing.
 LACKS: dict[str, Callable[[], str | None]] = {
     "browser": _browser_lacks,
+    "clocks": _clocks_lacks,
     "docker": _docker_lacks,
     "ebpf": _ebpf_lacks,
     "go": _go_lacks,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,12 +131,14 @@ def add_output_option(parser: argparse.ArgumentParser, *formats: str) -> None:
     )  # fmt: skip
 
 
-def load_config(args: argparse.Namespace) -> Loaded:
-    """The configuration for a verb with Kafka options; raises ConfigError."""
+def load_config(args: argparse.Namespace, more: Mapping[str, str | bool | None] | None = None) -> Loaded:
+    """The configuration for a verb with Kafka options, and `more` flags by dotted keys; raises ConfigError."""
     from pausetrace.config import load, refuse_secret
     from stream.errors import ConfigError
 
-    flags = {"kafka.bootstrap_servers": args.bootstrap_servers, "kafka.prefix": args.prefix}
+    flags: dict[str, str | bool | None] = {
+        "kafka.bootstrap_servers": args.bootstrap_servers, "kafka.prefix": args.prefix, **(more or {})
+    }  # fmt: skip
     for text in args.librdkafka:
         key, equals, value = text.partition("=")
         if not equals or not key:

@@ -58,7 +58,7 @@ def only_root(story: Story) -> Root:
 SAID = [
     ("PCIE_ERRORS", "eth0", {"value": 12, "extra": 1}, "pcie", "12 corrected PCIe errors at eth0 in 0.100 ms"),
     ("PCIE_STALL", "eth0", {"value": 50 * US}, "pcie", "the NIC waited for its PCIe link for 50% of 0.100 ms"),
-    ("RDMA_ERRORS", "eth0", {"value": 1, "extra": 7}, "nic", "1 code 7 RDMA error at eth0 in 0.100 ms"),
+    ("RDMA_ERRORS", "eth0", {"value": 1, "extra": 7}, "nic", "1 duplicate request RDMA error at eth0 in 0.100 ms"),
     ("LINK_ERRORS", "eth0", {"value": 3, "extra": 1}, "link", "3 CRC link errors at eth0 in 0.100 ms"),
     ("RUNQUEUE_OUTLIER", "cpu3", {"value": 8_200_000, "extra": 42}, "compute",
      "run-queue latency of 8.2 ms on cpu3 (pid 42)"),
@@ -72,7 +72,7 @@ SAID = [
     ("PRESSURE", "-", {"value": 50 * US, "extra": 1}, "compute", "tasks stalled for cpu for 50% of 0.100 ms"),
     ("PRESSURE", "-", {"value": 50 * US, "extra": 2}, "compute", "tasks stalled for memory for 50% of 0.100 ms"),
     ("PRESSURE", "-", {"value": 50 * US, "extra": 3}, "storage", "tasks stalled for io for 50% of 0.100 ms"),
-    ("GPU_ERRORS", "gpu1", {"value": 1, "extra": 79}, "compute", "1 code 79 GPU error in 0.100 ms"),
+    ("GPU_ERRORS", "gpu1", {"value": 1, "extra": 79}, "compute", "1 XID 79 (fallen off the bus) GPU error in 0.100 ms"),
     ("GPU_THROTTLE", "gpu1", {"value": 100 * US, "extra": 4}, "compute",
      "a GPU's clocks were held down at gpu1 for 100% of 0.100 ms"),
 ]
@@ -240,7 +240,7 @@ def test_a_pause_that_never_ends_is_explained_too() -> None:
     add(story, "RDMA_ERRORS", "h10", "eth0", STOPPED_NS, value=5, extra=1)
     for rows in story.rows.values():
         rows[:] = [row for row in rows if row[1]["kind"][0] != BY_NAME["PFC_XON"].code]
-    assert "5 code 1 RDMA errors at eth0 in 0.000 ms" in only_root(story).evidence
+    assert "5 packet sequence NAK RDMA errors at eth0 in 0.000 ms" in only_root(story).evidence
 
 
 # Links

@@ -32,8 +32,8 @@ def declared(*groups: list[str]) -> set[str]:
     return {re.split(r"[\[<>=!~; ]", requirement)[0].lower() for group in groups for requirement in group}
 
 
-def test_the_three_files_are_there() -> None:
-    assert [path.name for path in FILES] == ["build.txt", "dev.txt", "run.txt"]
+def test_the_files_are_there() -> None:
+    assert [path.name for path in FILES] == ["build.txt", "dev.txt", "probes.txt", "run.txt"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -49,7 +49,7 @@ def test_no_file_names_an_index_or_a_place(path: Path) -> None:
     assert not re.search(r"(^|\s)/\w", text), "a path of the machine that made it"
 
 
-@pytest.mark.parametrize("name", ["run.txt", "build.txt"])
+@pytest.mark.parametrize("name", ["run.txt", "probes.txt", "build.txt"])
 def test_dev_holds_the_same_pins_and_more(name: str) -> None:
     dev = pins_of(ROOT / "requirements" / "dev.txt")
     assert pins_of(ROOT / "requirements" / name).keys() < dev.keys()
@@ -61,6 +61,7 @@ def test_the_pins_cover_what_the_project_declares() -> None:
     run = set(pins_of(ROOT / "requirements" / "run.txt").values())
     dev = set(pins_of(ROOT / "requirements" / "dev.txt").values())
     assert declared(base, extras["analytics"]) <= run
+    assert declared(base, extras["probes"]) <= set(pins_of(ROOT / "requirements" / "probes.txt").values())
     assert declared(base, *extras.values()) - {"pausetrace"} <= dev
 
 

@@ -1,0 +1,238 @@
+"""The probe agent: runs probes beside each other, passes on what they see, follows its configuration, ends in order.
+
+In: settings, and an output. Out: readings for the output, and where each probe stands, until it is told to stop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from probes.budget import Budget
+from probes.opening import Opener, TableOpener
+from probes.output import Output
+from probes.promises import Promises
+from probes.runner import STUCK_S, ProbeStatus, Runner, Taken
+from probes.settings import AgentSettings
+from probes.table import PROBES, PROGRAMS, ProbeKind
+from stream.errors import PausetraceError
+
+_log = logging.getLogger(__name__)
+
+MOST_WAITING = 256
+"""Readings that wait to be passed on; then the probes wait, and gather on in the kernel."""
+TOGETHER_S = 0.005
+AFTER_ROWS_S = 0.05
+"""So soon a publisher wants to be called behind rows; it then sends what has waited long enough."""
+IDLE_S = 0.2
+TELL_S = 1.0
+END_DEADLINE_S = 5.0
+"""For all probes to read one last time and to detach."""
+
+
+class AgentStatus(NamedTuple):
+    """Where the agent stands."""
+
+    time_s: float
+    probes: Sequence[ProbeStatus]
+    counters: Mapping[str, int]
+    reloads: int
+    failed_reloads: int
+
+
+class Agent:
+    """`run` works in the calling thread; a signal handler may set `reload_asked`."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        output: Output,
+        promises: Promises,
+        *,
+        table: tuple[ProbeKind, ...] = PROBES,
+        opener: Opener | None = None,
+        reload: Callable[[], AgentSettings] | None = None,
+        reload_asked: threading.Event | None = None,
+        on_status: Callable[[AgentStatus], None] | None = None,
+        give_up: bool = False,
+        stuck_s: float = STUCK_S,
+        make_budget: Callable[[float, float], Budget] = Budget,
+    ) -> None:
+        """With `give_up`, `run` raises PausetraceError when no probe at all can be opened."""
+        self.reload_asked = reload_asked or threading.Event()
+        self._settings = settings
+        self._output = output
+        self._promises = promises
+        self._table = table
+        self._reload = reload
+        self._on_status = on_status
+        self._give_up = give_up
+        self._stuck_s = stuck_s
+        self._make_budget = make_budget
+        self._opener = opener or TableOpener(
+            [settings.options(kind) for kind in settings.kinds(table) if kind.module == PROGRAMS]
+        )
+        self._waiting: queue.Queue[Taken] = queue.Queue(MOST_WAITING)
+        self._runners: dict[str, Runner] = {}
+        self._ending: list[Runner] = []
+        self._stuck: set[str] = set()
+        self._reloads = {"done": 0, "failed": 0}
+        self._told_s = 0.0
+        self._starting = True
+        """Whether a probe has not been opened yet, of which people want to hear sooner."""
+        self._wait_s = IDLE_S
+
+    @property
+    def status(self) -> AgentStatus:
+        """Where it stands now."""
+        return AgentStatus(
+            time.time(), self._statuses(), dict(self._output.counters), self._reloads["done"], self._reloads["failed"]
+        )  # fmt: skip
+
+    def _statuses(self) -> tuple[ProbeStatus, ...]:
+        return tuple(runner.status for runner in self._runners.values())
+
+    def run(self, stop: threading.Event, duration_s: float | None = None) -> None:
+        """Works until `stop` is set, or so long; then everything is detached and told to have ended."""
+        end_s = None if duration_s is None else time.monotonic() + duration_s
+        try:
+            self._output.expect(self._settings.kinds(self._table))
+            for kind in self._settings.kinds(self._table):
+                self._start(kind)
+            while not stop.is_set() and (end_s is None or time.monotonic() < end_s):
+                self._turn()
+        except BaseException:
+            self._end(in_order=False)
+            raise
+        self._end(in_order=True)
+
+    def _turn(self) -> None:
+        taken = self._gather(self._wait_s)
+        self._wait_s = AFTER_ROWS_S if taken else IDLE_S
+        if taken:
+            self._output.take(taken)
+        self._output.turn()
+        now_s = time.monotonic()
+        if now_s - self._told_s >= (IDLE_S if self._starting else TELL_S):
+            self._told_s = now_s
+            self._tell()
+        if self.reload_asked.is_set():
+            self.reload_asked.clear()
+            self._change()
+
+    def _gather(self, wait_s: float) -> list[Taken]:
+        """What is there, after waiting for the first of it."""
+        taken: list[Taken] = []
+        try:
+            taken.append(self._waiting.get(timeout=wait_s))
+            # All probes read in the same moment: what they see leaves together.
+            time.sleep(TOGETHER_S)
+            while True:
+                taken.append(self._waiting.get_nowait())
+        except queue.Empty:
+            return taken
+
+    def _tell(self) -> None:
+        probes = self._statuses()
+        self._starting = any(probe.state == "starting" for probe in probes)
+        stuck = {probe.name for probe in probes if probe.state == "stuck"}
+        for name in stuck - self._stuck:
+            _log.warning("probe %s is stuck: nobody waits for what it reads", name)
+            self._promises.forget(name)
+        for name in self._stuck - stuck:
+            _log.warning("probe %s is not stuck any more", name)
+        self._stuck = stuck
+        self._output.tell(probes)
+        if self._on_status is not None:
+            self._on_status(self.status)
+        hopeless = all(probe.state in ("unavailable", "failing") and not probe.reads for probe in probes)
+        if self._give_up and hopeless:
+            raise PausetraceError("; ".join(f"probe {probe.name}: {probe.reason}" for probe in probes))
+
+    def _start(self, kind: ProbeKind) -> None:
+        runner = Runner(
+            kind, self._settings.options(kind), self._opener, self._promises, self._waiting.put,
+            budget=self._make_budget(self._settings.cpu_share, time.monotonic()),
+            phase=_phase(self._settings.device), stuck_s=self._stuck_s,
+        )  # fmt: skip
+        self._runners[kind.name] = runner
+        runner.start()
+
+    def _change(self) -> None:
+        """Takes the configuration in force; a bad one changes nothing."""
+        if self._reload is None:
+            return
+        try:
+            settings = self._reload()
+        except PausetraceError as err:
+            self._reloads["failed"] += 1
+            _log.warning("the configuration is not reloaded, the old one stays in force: %s", err)
+            return
+        self._reloads["done"] += 1
+        before = self._settings
+        fixed = [name for name in ("fabric", "device", "root") if getattr(settings, name) != getattr(before, name)]
+        if fixed:
+            _log.warning("%s: in force after a restart", ", ".join(f"probes.{name}" for name in fixed))
+            settings = settings._replace(**{name: getattr(before, name) for name in fixed})
+        self._settings = settings
+        kinds = {kind.name: kind for kind in settings.kinds(self._table)}
+        changed = [
+            name for name in self._runners
+            if name not in kinds
+            or settings.options(kinds[name]) != self._runners[name].options
+            or settings.cpu_share != before.cpu_share
+        ]  # fmt: skip
+        for name in changed:
+            self._runners[name].stop()
+        self._wait_for([self._runners.pop(name) for name in changed], self._output.take)
+        self._output.expect(tuple(kinds.values()))
+        new = [kind for name, kind in kinds.items() if name not in self._runners]
+        for kind in new:
+            self._start(kind)
+        names = [kind.name for kind in new], [name for name in changed if name not in kinds]
+        _log.warning("configuration reloaded: %s", _told(*names))
+
+    def _wait_for(self, runners: Sequence[Runner], pass_on: Callable[[Sequence[Taken]], None]) -> None:
+        """Until they have ended, passing on what they still bring."""
+        end_s = time.monotonic() + END_DEADLINE_S
+        left = list(runners)
+        while left and time.monotonic() < end_s:
+            if taken := self._gather(AFTER_ROWS_S):
+                pass_on(taken)
+            left = [runner for runner in left if not runner.join(0)]
+        if taken := self._gather(0):
+            pass_on(taken)
+        for runner in left:
+            _log.warning("probe %s does not end: its thread is left behind", runner.kind.name)
+            self._promises.forget(runner.kind.name)
+
+    def _end(self, *, in_order: bool) -> None:
+        """Everything is detached; in order, what the probes saw last is published as well."""
+        runners = list(self._runners.values())
+        for runner in runners:
+            runner.stop()
+        try:
+            self._wait_for(runners, self._output.take if in_order else lambda _: None)
+            if in_order:
+                self._output.tell(self._statuses())
+            if self._on_status is not None:
+                self._on_status(self.status)
+        finally:
+            if isinstance(self._opener, TableOpener):
+                self._opener.close()
+            self._output.close(in_order=in_order)
+
+
+def _phase(device: str) -> float:
+    """Where in its interval a host reads: any part of it, always the same for one host."""
+    return int.from_bytes(hashlib.blake2b(device.encode(), digest_size=4).digest(), "big") / (1 << 32)
+
+
+def _told(begun: Sequence[str], ended: Sequence[str]) -> str:
+    parts = [f"{', '.join(begun)} begun" * bool(begun), f"{', '.join(ended)} ended" * bool(ended)]
+    return "; ".join(part for part in parts if part) or "nothing is different"

@@ -1,0 +1,189 @@
+"""Attaches loaded programs, each in the way that leaves nothing behind, and finds what a crash left all the same.
+
+In: file descriptors of programs. Out: file descriptors of links, which detach when they are closed, also by a crash; a
+clsact filter has none: it bears our handle, by which the next start, or doctor, removes it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from probes import bpf_call
+from probes.bpf_call import bpf
+from probes.netlink import NetlinkError, RouteSocket, attribute, attributes
+from stream.errors import PausetraceError
+from stream.kinds import SIDE_RX, SIDE_TX, SIDES
+
+ATTACH_MODES = ("auto", "tcx", "clsact", "xdp-generic")
+"""How packets are looked at. auto: tcx (Linux 6.6), else clsact. Generic XDP sees GSO packets as one, and only those
+that come in, so that it serves for pause frames alone."""
+
+_TCX = {SIDE_RX: 46, SIDE_TX: 47}
+_XDP, _XDP_GENERIC = 37, 1 << 1
+_BEFORE_ALL = 1 << 3  # BPF_F_BEFORE without another program to stand before
+_NEW_QDISC, _DELETE_QDISC = 36, 37
+_NEW_FILTER, _DELETE_FILTER, _GET_FILTER = 44, 45, 46
+_ACK, _EXCLUSIVE, _CREATE = 0x4, 0x200, 0x400
+_KIND, _OPTIONS = 1, 2
+_BPF_FD, _BPF_NAME, _BPF_FLAGS, _DIRECT_ACTION = 6, 7, 8, 1
+_CLSACT_PARENT = 0xFFFFFFF1
+_CLSACT_SIDES = {SIDE_RX: 0xFFFFFFF2, SIDE_TX: 0xFFFFFFF3}
+_ETH_P_ALL = 0x0003
+HANDLE = 0x50545243
+"""Of our clsact filters ("PTRC"); another program's filter never has it by chance."""
+PREFERENCE = 1
+_NAME = b"pausetrace"
+
+
+class Attached:
+    """One program at one place; `where` says so for people."""
+
+    def __init__(self, where: str, link_fd: int = -1, clsact: _Clsact | None = None) -> None:
+        self.where = where
+        self._link_fd, self._clsact = link_fd, clsact
+
+    def close(self) -> None:
+        """Detaches; may be called twice."""
+        if self._link_fd >= 0:
+            os.close(self._link_fd)
+            self._link_fd = -1
+        if self._clsact is not None:
+            self._clsact.remove()
+            self._clsact = None
+
+
+def attach_tracepoint(program_fd: int, tracepoint: str) -> Attached:
+    """Attaches to a raw tracepoint. Raises OSError."""
+    name = ctypes.create_string_buffer(tracepoint.encode())
+    attributes = bytearray(struct.pack("=QII", ctypes.addressof(name), program_fd, 0))
+    return Attached(f"tracepoint {tracepoint}", bpf(bpf_call.RAW_TRACEPOINT_OPEN, attributes))
+
+
+def attach_packets(ingress_fd: int, egress_fd: int, xdp_fd: int, interface: str, mode: str) -> list[Attached]:
+    """Attaches to both sides of an interface, or with generic XDP to what comes in. Raises OSError."""
+    if mode not in ATTACH_MODES:
+        raise PausetraceError(f"{mode} is no way to attach", f"choose one of {', '.join(ATTACH_MODES)}")
+    index = socket.if_nametoindex(interface)
+    sides = {SIDE_RX: ingress_fd, SIDE_TX: egress_fd}
+    if mode == "xdp-generic":
+        return [Attached(f"xdp-generic {interface}", _link(xdp_fd, index, _XDP, _XDP_GENERIC))]
+    done: list[Attached] = []
+    try:
+        if mode != "clsact":
+            try:
+                for side, fd in sides.items():
+                    done.append(Attached(f"tcx {interface} {SIDES[side]}", _link(fd, index, _TCX[side], _BEFORE_ALL)))
+                return done
+            except OSError as error:
+                # Linux before 6.6 knows no such link and calls it invalid.
+                if mode == "tcx" or error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                    raise
+        for side, fd in sides.items():
+            clsact = _Clsact(index, side)
+            clsact.put(fd)
+            done.append(Attached(f"clsact {interface} {SIDES[side]}", clsact=clsact))
+    except BaseException:
+        for each in done:
+            each.close()
+        raise
+    return done
+
+
+def _link(program_fd: int, index: int, attach_type: int, flags: int) -> int:
+    # prog_fd, target_ifindex, attach_type, flags; then relative_fd and expected_revision, which 0 leaves out.
+    return bpf(bpf_call.LINK_CREATE, bytearray(struct.pack("=IIIIQQ", program_fd, index, attach_type, flags, 0, 0)))
+
+
+class Leftover(NamedTuple):
+    """A clsact filter of ours that no agent may be behind any more."""
+
+    interface: str
+    side: int
+
+    def __str__(self) -> str:
+        return f"clsact filter {_NAME.decode()} on {self.interface} {SIDES[self.side]} (handle {HANDLE:#x})"
+
+
+def leftovers(interfaces: Sequence[str] = ()) -> list[Leftover]:
+    """Our clsact filters on these interfaces, or on all. A running agent's are among them: ask whether one runs."""
+    names = interfaces or [name for _, name in socket.if_nameindex()]
+    return [
+        Leftover(name, side)
+        for name in names
+        for side in _CLSACT_SIDES
+        if HANDLE in _Clsact(socket.if_nametoindex(name), side).handles()
+    ]
+
+
+def remove_leftovers(interfaces: Sequence[str] = ()) -> list[Leftover]:
+    """Removes them, and says which they were."""
+    found = leftovers(interfaces)
+    for leftover in found:
+        _Clsact(socket.if_nametoindex(leftover.interface), leftover.side).remove()
+    return found
+
+
+class _Clsact:
+    """Our filter at one side of an interface's clsact qdisc (net/sched/cls_bpf.c)."""
+
+    def __init__(self, index: int, side: int) -> None:
+        self._index, self._parent = index, _CLSACT_SIDES[side]
+
+    def put(self, program_fd: int) -> None:
+        """Puts the program there, in the place of one that we left; makes the qdisc where there is none."""
+        qdisc = self._message(0xFFFF0000, _CLSACT_PARENT, 0) + attribute(_KIND, b"clsact\0")
+        options = attribute(_BPF_FD, struct.pack("=I", program_fd)) + attribute(_BPF_NAME, _NAME + b"\0")
+        options += attribute(_BPF_FLAGS, struct.pack("=I", _DIRECT_ACTION))
+        described = self._filter() + attribute(_KIND, b"bpf\0") + attribute(_OPTIONS, options)
+        route = RouteSocket()
+        try:
+            try:
+                route.ask(_NEW_QDISC, qdisc, flags=_ACK | _CREATE | _EXCLUSIVE)
+            except NetlinkError as error:
+                if error.errno != errno.EEXIST:
+                    raise
+            route.ask(_NEW_FILTER, described, flags=_ACK | _CREATE)
+        finally:
+            route.close()
+
+    def remove(self) -> None:
+        """Removes the filter; what has gone already is gone. The qdisc stays: others may have come to use it."""
+        route = RouteSocket()
+        try:
+            try:
+                route.ask(_DELETE_FILTER, self._filter() + attribute(_KIND, b"bpf\0"), flags=_ACK)
+            except NetlinkError as error:
+                if error.errno not in (errno.ENOENT, errno.ENODEV, errno.EINVAL):
+                    raise
+        finally:
+            route.close()
+
+    def handles(self) -> list[int]:
+        """Handles of all bpf filters at this side."""
+        route = RouteSocket()
+        try:
+            answers = route.ask(_GET_FILTER, self._message(0, self._parent, 0), dump=True)
+        except NetlinkError:
+            return []  # it has no clsact
+        finally:
+            route.close()
+        found = []
+        for body in answers:
+            handle, parent = struct.unpack_from("=II", body, 8)
+            kind = attributes(body[20:]).get(_KIND, [b""])[0]
+            if parent == self._parent and kind == b"bpf\0" and handle:
+                found.append(handle)
+        return found
+
+    def _filter(self) -> bytes:
+        return self._message(HANDLE, self._parent, PREFERENCE << 16 | socket.htons(_ETH_P_ALL))
+
+    def _message(self, handle: int, parent: int, information: int) -> bytes:
+        """Struct tcmsg."""
+        return struct.pack("=BxxxiIII", socket.AF_UNSPEC, self._index, handle, parent, information)

@@ -1,0 +1,2 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nothing of it is needed: bcc includes it, and brings its own bpf.h. */

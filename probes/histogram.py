@@ -1,0 +1,63 @@
+"""Histograms of latencies as programs keep them: log-linear, four buckets an octave, exact counts.
+
+In: the per-CPU map of bpf/latency.h. Out: what came since the last look, and its quantiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from probes.maps import Map
+
+BUCKETS = 248
+"""Enough for every int64; the programs' arrays have room for more, which stays 0."""
+_LAID_OUT = 256
+HISTOGRAM = np.dtype([("sum_ns", "<u8"), ("buckets", "<u8", _LAID_OUT)])
+"""struct histogram of bpf/latency.h."""
+Counts = npt.NDArray[np.uint64]
+
+
+def _upper_ns() -> npt.NDArray[np.int64]:
+    numbers = range(BUCKETS)
+    bounds = [n if n < 4 else ((n % 4 + 5) << (n // 4 - 1)) - 1 for n in numbers]
+    return np.array(bounds, np.int64)
+
+
+UPPER_NS = _upper_ns()
+"""The largest latency in ns that each bucket holds."""
+
+
+def bucket_of(ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The bucket of each latency, as `bucket_of` of bpf/latency.h finds it."""
+    return np.searchsorted(UPPER_NS, ns).astype(np.int64)
+
+
+def quantile(buckets: Counts, share: float) -> int:
+    """Upper bound in ns of the bucket that holds the quantile; 0 where nothing was counted."""
+    total = int(buckets.sum())
+    if not total:
+        return 0
+    rank = min(int(share * total), total - 1)
+    return int(UPPER_NS[np.searchsorted(np.cumsum(buckets), rank, side="right")])
+
+
+class Histogram:
+    """One source's histogram, as rows of a CPU each of dtype HISTOGRAM."""
+
+    def __init__(self, histograms: Map, slot: int) -> None:
+        self._map, self._slot = histograms, slot
+        self._seen = self.total()
+
+    def total(self) -> npt.NDArray[Any]:
+        """What was counted since the program began, by CPU."""
+        return self._map.at(self._slot)
+
+    def since(self) -> Counts:
+        """Counts by CPU and bucket since the last call."""
+        now, before = self.total(), self._seen
+        self._seen = now
+        counts: Counts = now["buckets"][:, :BUCKETS] - before["buckets"][:, :BUCKETS]
+        return counts

@@ -1,0 +1,264 @@
+"""The probe of packets: single pauses as they pass, and by flow ECN codepoints, bytes, CNPs and NAKs once a window.
+
+In: the ring and maps of bpf/packets.bpf.c, speeds of ports. Out: rows of pfc (PFC_XOFF, PFC_XON; reduced: PFC_FRAMES),
+ecn, flowbytes and host (RDMA_ERRORS), and facts about flows.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from probes.attach import Attached
+from probes.flows import FLOW, FLOW_KEY, NO_PCP, Opened
+from probes.grown import Grown
+from probes.latency import RING_FULL
+from probes.maps import Map
+from probes.pause_timers import PauseTimers
+from probes.probe import Lost, Reading, Rows
+from probes.ring import Ring
+from probes.sources import SINGLE_PAUSES_SLOT
+from stream import kinds
+from stream.facts import DSCPS, Fact, PriorityMaps
+from stream.priorities import sort_dscp
+from stream.record import Events, empty_events, joined, picked
+
+IDLE_NS = 60_000_000_000
+"""A flow that no packet came of for so long is forgotten, so that others find room."""
+CROWDED_IDLE_NS = 5_000_000_000
+"""The same while more than 3/4 of the room is taken."""
+PORT_KEY = np.dtype([("ifindex", "<u4"), ("side", "<u4")])
+PORT = np.dtype([(name, "<u8") for name in (
+    "pfc_frames", "pause_frames", "truncated_frames", "unlisted_packets", "unlisted_bytes", "unlisted_ce",
+)] + [(name, "<u8", 9) for name in ("xoff", "xon", "quanta")])  # fmt: skip
+WHOLE_PORT = 8
+SEQUENCE_NAK, RNR_NAK, OTHER_NAK = 1, 2, 12
+"""Codes of RDMA_ERROR_CODES."""
+_COUNTERS = FLOW.names[2:13] if FLOW.names else ()
+_PLACE = {name: place for place, name in enumerate(_COUNTERS)}
+_WORD = 0x9E3779B97F4A7C15
+_UNLISTED = {name: place for place, name in enumerate(PORT.names or ())}
+
+
+class Counted(NamedTuple):
+    """What was counted of flows up to now: `keys` of dtype FLOW_KEY, `values` of dtype FLOW."""
+
+    keys: npt.NDArray[Any]
+    values: npt.NDArray[Any]
+
+
+class PacketsProbe:
+    """Packets of the interfaces that `ports` names by ifindex."""
+
+    def __init__(
+        self,
+        ring: Ring,
+        flows: Map,
+        ports: Map,
+        settings: Map,
+        attached: Sequence[Attached],
+        names: Mapping[int, str],
+        opened: Opened,
+        *,
+        window_ns: int,
+        priorities: PriorityMaps | None,
+        hit_ns: int,
+        released: Callable[[], None],
+    ) -> None:
+        self._ring, self._flows, self._ports, self._settings = ring, flows, ports, settings
+        self._attached, self._opened, self._released = list(attached), opened, released
+        self._window_ns, self._hit_ns = window_ns, hit_ns
+        self._names = list(names.values())
+        self._indexes = np.array(list(names), np.uint32)
+        self._by_index = np.argsort(self._indexes)
+        sorting = [sort_dscp(dscp, priorities or PriorityMaps()) for dscp in range(DSCPS)]
+        self._priority_of = np.array([each.priority for each in sorting], np.uint8)
+        self._quality_of = np.array([each.quality for each in sorting], np.uint8)
+        self._flows_grown = Grown(len(_COUNTERS))
+        self._ports_grown = Grown(PORT.itemsize // 8)
+        self._timers = PauseTimers(len(names))
+        self._speeds_mbps = self._read_speeds()
+        self._window_from_ns = self._read_ns = 0
+        self._reduced = self._closed = False
+        self.restore()
+
+    def read(self, now_ns: int) -> Reading:
+        """Pauses since the last read and, once a window, what flows and ports counted in it."""
+        before_ns, self._read_ns = self._read_ns or now_ns, now_ns
+        pauses, lost = self._ring.drain()
+        rows: list[Rows] = []
+        facts: list[Fact] = []
+        kernel_ns = 0
+        ended = self._timers.ended(self._pause_rows(pauses, now_ns), self._speeds_mbps, now_ns)
+        if len(ended):
+            rows.append(Rows("pfc", ended, self._names))
+        if not self._window_from_ns:
+            self._window_from_ns = now_ns
+        elif now_ns - self._window_from_ns >= self._window_ns * 3 // 4:
+            windows, facts, packets = self._windows(now_ns, now_ns - self._window_from_ns)
+            rows += windows
+            kernel_ns = packets * self._hit_ns
+            self._speeds_mbps = self._read_speeds()
+            self._window_from_ns = now_ns
+        losses = [Lost("pfc", lost, RING_FULL, before_ns, now_ns)] if lost else []
+        return Reading(rows, losses, facts, kernel_ns)
+
+    def _read_speeds(self) -> npt.NDArray[np.int64]:
+        """Speed of each interface in Mb/s, 0 where it tells none."""
+        return np.array([max(speed_mbps(name), 0) for name in self._names], np.int64)
+
+    def _pause_rows(self, events: Events, now_ns: int) -> Events:
+        events = picked(events, np.argsort(events["time_ns"], kind="stable"))
+        indexes = events["device"].astype(np.uint32) | events["port"].astype(np.uint32) << np.uint32(16)
+        events["port"] = self._port_numbers(indexes)
+        events["device"] = 0
+        events["seen_ns"] = np.maximum(now_ns, events["time_ns"])
+        return events
+
+    def _port_numbers(self, indexes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Numbers in `names` of the interfaces with these ifindexes, all of which are attached to."""
+        places: npt.NDArray[np.int64] = self._by_index[np.searchsorted(self._indexes, indexes, sorter=self._by_index)]
+        return places
+
+    def counted(self) -> Counted:
+        """All flows that the program knows, with their counters since each began; gives up those that are idle."""
+        keys, values = self._flows.entries(FLOW_KEY)
+        idle_ns = CROWDED_IDLE_NS if len(keys) * 4 > self._flows.max_entries * 3 else IDLE_NS
+        bound_ns = time.monotonic_ns() - idle_ns
+        for row in np.flatnonzero(values["last_ns"].astype(np.int64) < bound_ns).tolist():
+            try:
+                values[row] = self._flows.lookup(keys[row].tobytes(), delete=True)
+            except KeyError:
+                continue
+            self._opened.forget(int(values["id"][row]))
+        return Counted(keys, values)
+
+    def port_counters(self) -> Counted:
+        """What each side of each interface counted since the program was attached: dtypes PORT_KEY and PORT."""
+        return Counted(*self._ports.entries(PORT_KEY))
+
+    def _windows(self, now_ns: int, span_ns: int) -> tuple[list[Rows], list[Fact], int]:
+        keys, values = self.counted()
+        counts = _words(values)[:, 2 : 2 + len(_COUNTERS)]
+        place = _words(keys)[:, 5]
+        growth = self._flows_grown.since(values["id"] ^ place * np.uint64(_WORD), counts).astype(np.int64)
+        tagged = keys["pcp"] != NO_PCP
+        priority = np.where(tagged, keys["pcp"], self._priority_of[keys["dscp"]])
+        quality = np.where(tagged, 0, self._quality_of[keys["dscp"]])
+        facts: list[Fact] = [
+            fact
+            for row in np.flatnonzero(growth[:, _PLACE["packets"]]).tolist()
+            if (fact := self._opened.fact(
+                int(values["id"][row]), keys["tuple"][row].tobytes(), now_ns - span_ns, int(priority[row])
+            ))
+        ]  # fmt: skip
+
+        def rows(kind: str, chosen: npt.NDArray[np.bool_], flow: str = "id") -> Events:
+            found = empty_events(int(chosen.sum()))
+            found["kind"], found["span_ns"] = kinds.BY_NAME[kind].code, span_ns
+            found["time_ns"] = found["seen_ns"] = now_ns
+            found["flow"], found["side"] = values[flow][chosen], keys["side"][chosen]
+            found["port"] = self._port_numbers(keys["ifindex"][chosen])
+            found["priority"], found["quality"] = priority[chosen], quality[chosen]
+            return found
+
+        def column(name: str) -> npt.NDArray[np.int64]:
+            return growth[:, _PLACE[name]]
+
+        able = column("ect_0") + column("ect_1") + column("ce") > 0
+        marked = rows("ECN_MARKED", able)
+        marked["value"], marked["extra"] = column("ce")[able], column("packets")[able]
+        slowing = column("cnps") > 0
+        slowed = rows("CNP", slowing, "slows")
+        slowed["value"] = column("cnps")[slowing]
+        leaving = (keys["side"] == kinds.SIDE_TX) & (column("packets") > 0)
+        sent = rows("FLOW_BYTES", leaving)
+        sent["value"], sent["extra"] = column("bytes")[leaving], column("packets")[leaving]
+        refused: list[Events] = []
+        for name, code in (("sequence_naks", SEQUENCE_NAK), ("rnr_naks", RNR_NAK), ("other_naks", OTHER_NAK)):
+            chosen = column(name) > 0
+            naks = rows("RDMA_ERRORS", chosen)
+            naks["value"], naks["extra"] = column(name)[chosen], code
+            refused.append(naks)
+        paused, unlisted_marks, unlisted_bytes, unlisted = self._of_ports(now_ns, span_ns)
+        told = [
+            Rows("pfc", paused, self._names),
+            Rows("ecn", joined([marked, slowed, unlisted_marks]), self._names),
+            Rows("flowbytes", joined([sent, unlisted_bytes]), self._names),
+            Rows("host", joined(refused), self._names),
+        ]
+        return [each for each in told if len(each.events)], facts, int(column("packets").sum()) + unlisted
+
+    def _of_ports(self, now_ns: int, span_ns: int) -> tuple[Events, Events, Events, int]:
+        """Pause frames by priority while single pauses are not told; packets of flows that found no room, as flow 0."""
+        keys, values = self.port_counters()
+        counts = _words(values)
+        number = keys["ifindex"].astype(np.uint64) << np.uint64(8) | keys["side"].astype(np.uint64)
+        growth = self._ports_grown.since(number, counts).astype(np.int64)
+        ports = self._port_numbers(keys["ifindex"])
+
+        def rows(kind: str, chosen: npt.NDArray[np.int64]) -> Events:
+            found = empty_events(len(chosen))
+            found["kind"], found["span_ns"] = kinds.BY_NAME[kind].code, span_ns
+            found["time_ns"] = found["seen_ns"] = now_ns
+            found["port"], found["side"] = ports[chosen], keys["side"][chosen]
+            return found
+
+        xoff = _UNLISTED["xoff"]
+        frames = growth[:, xoff : xoff + 9] + growth[:, xoff + 9 : xoff + 18]
+        port, priority = np.nonzero(frames if self._reduced else np.zeros_like(frames))
+        paused = rows("PFC_FRAMES", port)
+        paused["value"], paused["extra"] = frames[port, priority], kinds.UNKNOWN
+        paused["priority"] = np.where(priority == WHOLE_PORT, kinds.NO_PRIORITY, priority)
+        packets, octets, marks = (growth[:, _UNLISTED[f"unlisted_{name}"]] for name in ("packets", "bytes", "ce"))
+        with_marks = np.flatnonzero(marks)
+        marked = rows("ECN_MARKED", with_marks)
+        marked["value"], marked["extra"] = marks[with_marks], packets[with_marks]
+        sending = np.flatnonzero((packets > 0) & (keys["side"] == kinds.SIDE_TX))
+        sent = rows("FLOW_BYTES", sending)
+        sent["value"], sent["extra"] = octets[sending], packets[sending]
+        return paused, marked, sent, int(packets.sum())
+
+    def reduce(self) -> bool:
+        """No single pauses any more: pause frames are counted by priority, flows go on."""
+        self._reduced = True
+        self._tell_single_pauses(0)
+        return True
+
+    def restore(self) -> None:
+        """Single pauses again."""
+        self._reduced = False
+        self._tell_single_pauses(1)
+
+    def _tell_single_pauses(self, flag: int) -> None:
+        self._settings.update(struct.pack("=I", SINGLE_PAUSES_SLOT), struct.pack("=Q", flag))
+
+    def close(self) -> None:
+        """Detaches; may be called twice."""
+        for each in self._attached:
+            each.close()
+        if not self._closed:
+            self._closed = True
+            self._ring.close()
+            self._flows.close()
+            self._ports.close()
+            self._released()
+
+
+def speed_mbps(interface: str) -> int:
+    """The speed that an interface says it has; 0 or less where it does not know."""
+    try:
+        return int(Path(f"/sys/class/net/{interface}/speed").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _words(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Rows as their 64-bit words."""
+    return np.ascontiguousarray(rows).view(np.uint64).reshape(len(rows), rows.dtype.itemsize // 8)

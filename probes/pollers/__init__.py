@@ -1,0 +1,1 @@
+"""Probes that read counters and states of a host at their interval, one a file; each has `available` and `make`."""

@@ -1,0 +1,291 @@
+"""All eBPF programs of an agent: whether each can run here, and how the wanted ones are compiled, attached and read.
+
+In: names and `Settings`. Out: `Probe`s. The agent itself never imports bcc: it holds file descriptors and arrays.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probes import btf
+from probes.addresses import addresses
+from probes.attach import ATTACH_MODES, Attached, attach_packets, attach_tracepoint, remove_leftovers
+from probes.compile import Compiled, bcc_directory, compile_programs
+from probes.flows import FLOW, RETRANSMITS, Opened
+from probes.hardware_errors import COUNT, MEMORY, PCIE, HardwareErrorsProbe
+from probes.histogram import HISTOGRAM, Histogram
+from probes.host_root import HostRoot
+from probes.interfaces import interfaces, no_interface
+from probes.latency import NAPI_STATE, LatencyProbe, Outliers, Slot
+from probes.maps import Map
+from probes.packets import PORT, PORT_KEY, PacketsProbe
+from probes.probe import Probe, Unavailable
+from probes.ring import Ring
+from probes.sources import LATENCY_SOURCES, SOURCES
+from probes.tcp_retransmits import TcpRetransmitsProbe
+from stream.errors import PausetraceError
+from stream.facts import PriorityMaps
+from stream.kinds import SIDE_RX, SIDE_TX
+from stream.record import c_header
+
+READ_INTERVAL_S = 0.02
+DEFAULT_THRESHOLD_NS: Mapping[str, int] = MappingProxyType(
+    {"runqueue": 10_000_000, "softirq": 5_000_000, "hardirq": 1_000_000, "napi": 5_000_000, "block": 100_000_000}
+)
+HIT_NS: Mapping[str, int] = MappingProxyType(
+    {
+        "runqueue": 400,
+        "softirq": 300,
+        "hardirq": 350,
+        "napi": 350,
+        "block": 1500,
+        "packets": 200,
+        "tcp_retransmits": 3000,
+    }
+)
+"""About what one thing counted costs in the kernel, all functions of the program together, so that an agent knows its
+own cost without switching on the kernel's statistics, which cost more (benchmarks/probe_overhead.py)."""
+_LATENCIES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "runqueue": ("runqueue",), "softirq": ("softirq", "softirq_run"), "hardirq": ("hardirq",), "napi": ("napi",),
+    "block": ("block",),
+})  # fmt: skip
+_CAPABILITIES = {12: "CAP_NET_ADMIN", 38: "CAP_PERFMON", 39: "CAP_BPF"}
+_SYS_ADMIN = 21
+"""Which before Linux 5.8 was what the others are now, and still includes the last two."""
+
+
+class Settings(NamedTuple):
+    """How programs run. `threshold_ns` is by program; `ring_bytes` is of each of the two rings, a power of two."""
+
+    fabric: str
+    device: str
+    interfaces: Sequence[str] = ()
+    attach_mode: str = "auto"
+    window_ns: int = 1_000_000_000
+    threshold_ns: Mapping[str, int] = DEFAULT_THRESHOLD_NS
+    per_cpu: bool = False
+    max_flows: int = 16_384
+    ring_bytes: int = 4 << 20
+    priorities: PriorityMaps | None = None
+
+
+def available(name: str, settings: Settings, root: Path = Path("/")) -> Unavailable | None:
+    """Why a program cannot run here, as far as that can be seen without compiling it."""
+    if Path(os.path.realpath(root)) != Path("/"):
+        return Unavailable("programs run in this host's kernel, not in a recorded tree")
+    if missing := _missing_capabilities(name):
+        return Unavailable(f"it needs {missing}", "run as root, or give the service these capabilities")
+    if not btf.VMLINUX.is_file():
+        return Unavailable("the kernel does not describe its types (BTF)", "run a kernel with CONFIG_DEBUG_INFO_BTF=y")
+    if bcc_directory() is None:
+        return Unavailable("bcc is not installed", "install it (Debian, Ubuntu: apt-get install python3-bpfcc)")
+    kernel = btf.VMLINUX.read_bytes()
+    for tracepoint in SOURCES[name].tracepoints():
+        if not btf.has_tracepoint(kernel, tracepoint):
+            return Unavailable(f"the kernel has no tracepoint {tracepoint}")
+    if name == "packets":
+        return no_interface(HostRoot(), settings.interfaces)
+    return None
+
+
+def _missing_capabilities(name: str) -> str:
+    status = Path("/proc/self/status").read_text()
+    effective = int(next(line for line in status.splitlines() if line.startswith("CapEff")).split()[1], 16)
+    wanted = dict(_CAPABILITIES)
+    if name != "packets":
+        del wanted[12]
+    if effective >> _SYS_ADMIN & 1:
+        wanted = {bit: each for bit, each in wanted.items() if bit == 12}
+    return ", ".join(each for bit, each in wanted.items() if not effective >> bit & 1)
+
+
+def open_probes(names: Sequence[str], settings: Settings, deadline_s: float = 30.0) -> dict[str, Probe | Unavailable]:
+    """Compiles these programs as one module, attaches them, and says of those that cannot run why.
+
+    Raises PausetraceError for wrong settings alone.
+    """
+    _check(names, settings)
+    found: dict[str, Probe | Unavailable] = {}
+    for name in names:
+        if reason := available(name, settings):
+            found[name] = reason
+    wanted = [name for name in names if name not in found]
+    if not wanted:
+        return found
+    pages = settings.ring_bytes // mmap.PAGESIZE
+    macros = {
+        "PID_MAX": int(Path("/proc/sys/kernel/pid_max").read_text()), "RING_PAGES": pages, "PAUSE_RING_PAGES": pages,
+        "MAX_FLOWS": settings.max_flows,
+        **{f"LEAST_NS_{source.upper()}": _threshold_ns(name, settings)
+           for name, sources in _LATENCIES.items() for source in sources},
+    }  # fmt: skip
+    try:
+        compiled = compile_programs(wanted, macros, c_header(), deadline_s)
+    except OSError as error:  # also TimeoutError
+        return found | dict.fromkeys(wanted, Unavailable(f"the programs cannot be compiled: {error}"))
+    module = _Module(compiled)
+    try:
+        for name in wanted:
+            if name in compiled.failed:
+                found[name] = Unavailable(compiled.failed[name])
+                continue
+            try:
+                found[name] = _open(name, module, settings)
+            except OSError as error:
+                found[name] = Unavailable(*_refused(error))
+    finally:
+        module.release()
+    return found
+
+
+def _threshold_ns(name: str, settings: Settings) -> int:
+    return settings.threshold_ns.get(name, DEFAULT_THRESHOLD_NS[name])
+
+
+def _check(names: Sequence[str], settings: Settings) -> None:
+    if unknown := [name for name in names if name not in SOURCES]:
+        raise PausetraceError(f"there is no program {unknown[0]}", f"choose from {', '.join(SOURCES)}")
+    if settings.attach_mode not in ATTACH_MODES:
+        raise PausetraceError(f"{settings.attach_mode} is no attach mode", f"choose from {', '.join(ATTACH_MODES)}")
+    size = settings.ring_bytes
+    if size < mmap.PAGESIZE or size & (size - 1):
+        raise PausetraceError(
+            f"a ring of {size} bytes cannot be made", f"choose a power of two from {mmap.PAGESIZE} on"
+        )
+    if not 1 <= settings.max_flows <= 1 << 20:
+        raise PausetraceError(f"room for {settings.max_flows} flows cannot be made", "choose 1 to 1048576")
+
+
+def _refused(error: OSError) -> tuple[str, str]:
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return "the kernel allows no BPF here (EPERM)", "look at lockdown, seccomp and the service's capabilities"
+    return f"the kernel refuses it: {error}", ""
+
+
+class _Module:
+    """What the child handed over, shared by the probes of one compilation; the last that is closed closes the rest."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._maps, self._functions = compiled.maps, compiled.functions
+        self._users = 1  # whoever opens the probes
+        self._lock = threading.Lock()
+        self._outliers: Outliers | None = None
+        self._histograms: Map | None = None
+        self.settings = self.map("settings", COUNT)
+
+    def program(self, function: str) -> int:
+        """The file descriptor of a function, which stays the module's."""
+        return self._functions[function]
+
+    def map(self, name: str, value: np.dtype[Any]) -> Map:
+        """A map, which is the caller's from now on."""
+        return Map(os.dup(self._maps[name]), value)
+
+    def ring(self, name: str) -> Ring:
+        """A ring and the count of its losses, which are the caller's from now on."""
+        return Ring(os.dup(self._maps[name]), self.map(f"{name}_lost", COUNT))
+
+    def histogram(self, source: str) -> Histogram:
+        """The histogram of one of LATENCY_SOURCES."""
+        if self._histograms is None:
+            self._histograms = self.map("histograms", HISTOGRAM)
+        return Histogram(self._histograms, LATENCY_SOURCES.index(source))
+
+    def outliers(self) -> Outliers:
+        """The ring of all latency programs of the module."""
+        if self._outliers is None:
+            self._outliers = Outliers(self.ring("outliers"))
+        return self._outliers
+
+    def use(self) -> Callable[[], None]:
+        """One probe more; it calls what it gets when it is closed."""
+        with self._lock:
+            self._users += 1
+        return self.release
+
+    def release(self) -> None:
+        """One user less."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            for each in (self._outliers, self._histograms, self.settings):
+                if each is not None:
+                    each.close()
+            for fd in (*self._maps.values(), *self._functions.values()):
+                os.close(fd)
+
+
+def _open(name: str, module: _Module, settings: Settings) -> Probe:
+    if name == "packets":
+        return _open_packets(module, settings)
+    attached: list[Attached] = []
+    try:
+        for each in SOURCES[name].functions:
+            attached += [attach_tracepoint(module.program(each.name), each.tracepoint)]
+    except OSError:
+        for done in attached:
+            done.close()
+        raise
+    window_ns = settings.window_ns
+    if name in _LATENCIES:
+        slots = [
+            Slot(LATENCY_SOURCES.index(source), source.upper(), module.histogram(source)) for source in _LATENCIES[name]
+        ]
+        return LatencyProbe(
+            slots, module.outliers(), module.settings, attached,
+            threshold_ns=_threshold_ns(name, settings), window_ns=window_ns,
+            per_cpu=settings.per_cpu, hit_ns=HIT_NS[name],
+            napi_state=module.map("napi_state", NAPI_STATE) if name == "napi" else None, released=module.use(),
+        )  # fmt: skip
+    if name == "tcp_retransmits":
+        return TcpRetransmitsProbe(
+            module.map("retransmits", RETRANSMITS), module.map("retransmits_unlisted", COUNT), attached,
+            _opened(settings), window_ns=window_ns, hit_ns=HIT_NS[name], released=module.use(),
+        )  # fmt: skip
+    reported = MEMORY if name == "memory_errors" else PCIE
+    return HardwareErrorsProbe(
+        reported, module.map(name, COUNT), attached, window_ns=window_ns, released=module.use()
+    )  # fmt: skip
+
+
+def _open_packets(module: _Module, settings: Settings) -> Probe:
+    chosen = [each.name for each in interfaces(HostRoot(), settings.interfaces)]
+    remove_leftovers(chosen)
+    names: dict[int, str] = {}
+    attached: list[Attached] = []
+    ports = module.map("ports", PORT)
+    ring = None
+    try:
+        for name in chosen:
+            index = int(Path(f"/sys/class/net/{name}/ifindex").read_text())
+            for side in (SIDE_RX, SIDE_TX):
+                ports.update(np.array([(index, side)], PORT_KEY).tobytes(), bytes(PORT.itemsize))
+            names[index] = name
+            ingress, egress, xdp = (module.program(f"packets_{each}") for each in ("ingress", "egress", "xdp"))
+            attached += attach_packets(ingress, egress, xdp, name, settings.attach_mode)
+        ring = module.ring("pauses")
+        return PacketsProbe(
+            ring, module.map("flows", FLOW), ports, module.settings, attached, names, _opened(settings),
+            window_ns=settings.window_ns, priorities=settings.priorities, hit_ns=HIT_NS["packets"],
+            released=module.use(),
+        )  # fmt: skip
+    except BaseException:
+        for each in (*attached, ports, ring):
+            if each is not None:
+                each.close()
+        raise
+
+
+def _opened(settings: Settings) -> Opened:
+    own = frozenset(text for each in addresses(HostRoot()).values() for text in each)
+    return Opened(settings.fabric, settings.device, own)

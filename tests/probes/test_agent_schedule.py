@@ -1,0 +1,39 @@
+"""When a probe is read, and when a failed one is tried again."""
+
+import random
+
+import pytest
+
+from probes.schedule import FIRST_PAUSE_S, LONGEST_PAUSE_S, Retry, Schedule
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.999])
+def test_reads_lie_on_a_grid_whatever_the_delays(phase: float) -> None:
+    schedule = Schedule(2.0, phase)
+    now_s, seed = 1000.0, random.Random(7)
+    for _ in range(100):
+        at_s = schedule.next_s(now_s)
+        assert at_s - now_s >= 1.0 - 1e-9
+        assert (at_s - 2.0 * phase) % 2.0 == pytest.approx(0.0, abs=1e-6) or (at_s - 2.0 * phase) % 2.0 > 2.0 - 1e-6
+        now_s = at_s + seed.uniform(0, 5)  # a read that took so long
+
+
+def test_without_delays_no_read_is_left_out() -> None:
+    schedule = Schedule(0.5, 0.25)
+    now_s = schedule.next_s(0.0)
+    for _ in range(1000):
+        at_s = schedule.next_s(now_s + 0.01)
+        assert at_s - now_s == pytest.approx(0.5)
+        now_s = at_s
+
+
+def test_pauses_grow_to_their_bound_and_begin_anew_after_a_success() -> None:
+    bounds = []
+    retry = Retry(lambda low, high: bounds.append((low, high)) or high)  # type: ignore[func-returns-value]
+    for _ in range(12):
+        retry.pause_s()
+    assert [high for _, high in bounds][:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
+    assert {low for low, _ in bounds} == {0}
+    assert bounds[-1][1] == LONGEST_PAUSE_S
+    retry.succeeded()
+    assert retry.pause_s() == FIRST_PAUSE_S

@@ -1,0 +1,249 @@
+"""The packet programs against scapy: every count exact by priority and by flow, in each way to attach."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scapy.contrib.roce import AETH, BTH, CNPPadding
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+from probes.packets import PacketsProbe, speed_mbps
+from probes.probe import Reading, Unavailable
+from probes.programs import Settings, open_probes
+from stream import kinds
+from stream.facts import Flow
+from stream.flow_id import flow_id, flow_text
+from stream.record import Events, joined
+from tests.probes import frames
+from tests.probes.network_lab import add_cable, in_namespace, send
+
+pytestmark = pytest.mark.ebpf
+NEAR, FAR = "near0", "far0"
+SEED, FRAMES, FLOOD = 20_260_801, 20_000, 300_000
+WINDOW_NS = 1_000_000_000
+MODES = ("tcx", "clsact", "xdp-generic")
+
+
+@pytest.fixture(scope="module")
+def sent() -> list[bytes]:
+    return frames.random_frames(SEED, FRAMES)
+
+
+@pytest.fixture(scope="module")
+def seen(sent: list[bytes]) -> frames.Seen:
+    return frames.read(sent)
+
+
+def opened(mode: str, **changes: Any) -> PacketsProbe:
+    settings = Settings("lab", "host1", (NEAR, FAR), attach_mode=mode, window_ns=WINDOW_NS)._replace(**changes)
+    probe = open_probes(["packets"], settings)["packets"]
+    assert not isinstance(probe, Unavailable), probe
+    assert isinstance(probe, PacketsProbe)
+    return probe
+
+
+def drained(reading: Reading, topic: str) -> Events:
+    return joined([rows.events for rows in reading.rows if rows.topic == topic])
+
+
+def passed(reading: Reading) -> Events:
+    """Pauses that passed on the wire, without those that a timer ended."""
+    pauses = drained(reading, "pfc")
+    return pauses[pauses["quality"] == kinds.EXACT]
+
+
+def ports_of(reading: Reading, topic: str) -> Sequence[str]:
+    return next(rows.ports for rows in reading.rows if rows.topic == topic)
+
+
+def flows_of(probe: PacketsProbe, side: int) -> dict[frames.FlowKey, Counter[str]]:
+    keys, values = probe.counted()
+    found: dict[frames.FlowKey, Counter[str]] = {}
+    for key, value in zip(keys, values, strict=True):
+        if key["side"] == side:
+            counters = Counter({name: int(value[name]) for name in (value.dtype.names or ())[2:-1] if value[name]})
+            found[frames.FlowKey(int(value["id"]), int(key["dscp"]), int(key["pcp"]))] = counters
+    return found
+
+
+def name_of(key: Any) -> str:
+    return socket.if_indextoname(int(key["ifindex"]))
+
+
+def in_lab(function: Callable[[], None]) -> None:
+    def run() -> None:
+        add_cable(NEAR, FAR)
+        function()
+
+    in_namespace(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_every_count_is_exact(mode: str, sent: list[bytes], seen: frames.Seen) -> None:
+    def run() -> None:
+        probe = opened(mode)
+        probe.read(time.time_ns())
+        before_ns = time.time_ns()
+        send(FAR, sent)
+        reading = probe.read(time.time_ns())
+        after_ns = time.time_ns()
+        pauses = passed(reading)
+        sides = (kinds.SIDE_RX,) if mode == "xdp-generic" else (kinds.SIDE_RX, kinds.SIDE_TX)
+        assert not reading.lost
+        names = ports_of(reading, "pfc")
+        for side, name in zip(sides, (NEAR, FAR), strict=False):
+            of_side = pauses[pauses["side"] == side]
+            found = Counter(zip(*(of_side[field].tolist() for field in ("kind", "priority", "value")), strict=True))
+            assert found == seen.pauses
+            assert {names[port] for port in of_side["port"]} == {name}
+        assert len(pauses) == seen.pauses.total() * len(sides)
+        assert (np.diff(pauses["time_ns"]) >= 0).all()
+        assert before_ns - 1_000_000 <= pauses["time_ns"][0] <= pauses["time_ns"][-1] <= after_ns + 1_000_000
+        keys, ports = probe.port_counters()
+        for key, port in zip(keys, ports, strict=True):
+            if (name_of(key), key["side"]) not in tuple(zip((NEAR, FAR), sides, strict=False)):
+                assert not port["pfc_frames"] + port["pause_frames"]
+                continue
+            assert (port["pfc_frames"], port["pause_frames"]) == (seen.pfc_frames, seen.pause_frames)
+            for priority in range(9):
+                of_priority = kinds.NO_PRIORITY if priority == frames.WHOLE_PORT else priority
+                rows = [(k, q, n) for (k, p, q), n in seen.pauses.items() if p == of_priority]
+                assert port["xoff"][priority] == sum(n for k, _, n in rows if k == kinds.PFC_XOFF)
+                assert port["xon"][priority] == sum(n for k, _, n in rows if k == kinds.PFC_XON)
+                assert port["quanta"][priority] == sum(q * n for _, q, n in rows)
+        for side in (kinds.SIDE_RX, kinds.SIDE_TX):
+            assert flows_of(probe, side) == ({} if mode == "xdp-generic" else seen.flows)
+        probe.close()
+
+    in_lab(run)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_of_a_flood_every_frame_is_told_or_counted_as_lost(mode: str) -> None:
+    def run() -> None:
+        probe = opened(mode, ring_bytes=1 << 16)
+        probe.read(time.time_ns())
+        frame = bytes(frames.pfc({3: 65535}))
+        told = lost = 0
+        for _ in range(FLOOD // 10_000):
+            send(FAR, itertools.repeat(frame, 10_000))
+            reading = probe.read(time.time_ns())
+            told += len(passed(reading))
+            lost += sum(each.rows for each in reading.lost)
+        assert told + lost == FLOOD * (1 if mode == "xdp-generic" else 2)
+        assert lost > 0
+        assert told > 0
+        _, ports = probe.port_counters()
+        assert ports["xoff"][:, 3].sum() == told + lost
+        probe.close()
+
+    in_lab(run)
+
+
+@pytest.mark.parametrize("mode", ["tcx", "clsact"])
+def test_a_cnp_bears_the_flow_that_it_slows_once_an_answer_has_told_both_queue_pairs(mode: str) -> None:
+    def run() -> None:
+        probe = opened(mode)
+        probe.read(time.time_ns())
+        there = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="10.0.0.1", dst="10.0.0.2")
+        back = Ether(src="02:00:00:00:00:02", dst="02:00:00:00:00:01") / IP(src="10.0.0.2", dst="10.0.0.1")
+        data = there / UDP(sport=50_000, dport=4791) / BTH(opcode=frames.LAST, dqpn=0x222, psn=77, ackreq=1) / Raw(b"x")
+        answer = back / UDP(sport=60_000, dport=4791) / BTH(opcode=frames.ACKNOWLEDGE, dqpn=0x111, psn=77) / AETH()
+        cnp = back / UDP(sport=1, dport=4791) / BTH(opcode=frames.CNP, dqpn=0x111) / CNPPadding()
+        other = back / UDP(sport=1, dport=4791) / BTH(opcode=frames.CNP, dqpn=0x999) / CNPPadding()
+        send(FAR, map(bytes, (data, answer, cnp, cnp, other)))
+        reading = probe.read(time.time_ns() + WINDOW_NS)
+        rows = drained(reading, "ecn")
+        rows = rows[(rows["kind"] == kinds.BY_NAME["CNP"].code) & (rows["side"] == kinds.SIDE_RX)]
+        slowed = flow_id("10.0.0.1", "10.0.0.2", 17, 50_000, 4791, 0x222)
+        assert sorted(zip(rows["flow"].tolist(), rows["value"].tolist(), strict=True)) == sorted([(slowed, 2), (0, 1)])
+        assert {ports_of(reading, "ecn")[port] for port in rows["port"]} == {NEAR}
+        facts = {fact.flow: fact for fact in reading.facts if isinstance(fact, Flow)}
+        fact = facts[flow_text(slowed)]
+        ends = (fact.src_ip, fact.dst_ip, fact.protocol, fact.src_port, fact.dst_port, fact.qpn)
+        assert ends == ("10.0.0.1", "10.0.0.2", 17, 50_000, 4791, 0x222)
+        assert len(facts) == 4
+        assert not probe.read(time.time_ns() + 3 * WINDOW_NS).facts
+        probe.close()
+
+    in_lab(run)
+
+
+def test_windows_add_up_to_what_was_counted_and_a_flow_without_room_is_counted_as_none(
+    sent: list[bytes], seen: frames.Seen
+) -> None:
+    def run() -> None:
+        probe = opened("tcx", max_flows=20)
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        marked, total, left = 0, 0, Counter[str]()
+        for part in range(4):
+            send(FAR, sent[part::4])
+            now_ns += WINDOW_NS
+            reading = probe.read(now_ns)
+            rows = drained(reading, "ecn")
+            rows = rows[(rows["kind"] == kinds.ECN_MARKED) & (rows["side"] == kinds.SIDE_RX)]
+            assert set(rows["time_ns"]) == {now_ns}
+            assert set(rows["span_ns"]) == {WINDOW_NS}
+            marked += int(rows["value"].sum())
+            total += int((rows["flow"] == 0).sum())
+            rows = drained(reading, "flowbytes")
+            left += Counter(bytes=int(rows["value"].sum()), packets=int(rows["extra"].sum()))
+        assert marked == sum(counters["ce"] for counters in seen.flows.values())
+        assert total == 4
+        for name in ("bytes", "packets"):
+            assert left[name] == sum(counters[name] for counters in seen.flows.values())
+        probe.close()
+
+    in_lab(run)
+
+
+def test_reduced_it_counts_pause_frames_and_tells_no_single_one() -> None:
+    def run() -> None:
+        probe = opened("tcx")
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        assert probe.reduce()
+        send(FAR, [bytes(frames.pfc({3: 9, 4: 0}))] * 10)
+        reading = probe.read(now_ns + WINDOW_NS)
+        rows = drained(reading, "pfc")
+        assert set(rows["kind"]) == {kinds.PFC_FRAMES}
+        found = sorted(zip(*(rows[field].tolist() for field in ("side", "priority", "value", "extra")), strict=True))
+        unknown = kinds.UNKNOWN
+        assert found == [(1, 3, 10, unknown), (1, 4, 10, unknown), (2, 3, 10, unknown), (2, 4, 10, unknown)]
+        probe.restore()
+        send(FAR, [bytes(frames.pfc({3: 9, 4: 0}))])
+        rows = passed(probe.read(now_ns + 2 * WINDOW_NS))
+        assert sorted(rows["kind"].tolist()) == [kinds.PFC_XOFF] * 2 + [kinds.PFC_XON] * 2
+        probe.close()
+
+    in_lab(run)
+
+
+def test_a_pause_that_nobody_ends_ends_with_its_quanta() -> None:
+    def run() -> None:
+        probe = opened("tcx")
+        probe.read(time.time_ns())
+        send(FAR, [bytes(frames.pfc({3: 65_535}))])
+        time.sleep(0.02)
+        rows = drained(probe.read(time.time_ns()), "pfc")
+        assert speed_mbps(NEAR) == 10_000
+        for side in (kinds.SIDE_RX, kinds.SIDE_TX):
+            stop, go = rows[rows["side"] == side]
+            assert (stop["kind"], stop["quality"]) == (kinds.PFC_XOFF, kinds.EXACT)
+            assert (go["kind"], go["quality"], go["priority"]) == (kinds.PFC_XON, kinds.ESTIMATED, 3)
+            assert go["time_ns"] - stop["time_ns"] == 65_535 * 512_000 // 10_000
+            assert go["port"] == stop["port"]
+        probe.close()
+
+    in_lab(run)

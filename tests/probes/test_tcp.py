@@ -1,0 +1,173 @@
+"""CE marks and retransmits of real TCP, in GSO packets, against the kernel's own counters."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probes import bpf_call
+from probes.bpf_call import bpf
+from probes.packets import PacketsProbe
+from probes.programs import Settings, open_probes
+from probes.tcp_retransmits import TcpRetransmitsProbe
+from stream import kinds
+from stream.facts import Flow
+from stream.flow_id import flow_id, flow_text
+from stream.record import joined
+from tests.probes.bpf_lab import compiled
+from tests.probes.network_lab import add_cable, in_namespace, ip, moved, traffic_control
+
+pytestmark = pytest.mark.ebpf
+NEAR, FAR = "near0", "far0"
+HERE, THERE = "10.9.0.1", "10.9.0.2"
+PORT = 5201
+WINDOW_NS = 1_000_000_000
+
+
+def counters(file: str, table: str) -> dict[str, int]:
+    """A table of /proc/net/snmp or netstat, of this thread's namespace."""
+    lines = [line.split() for line in Path(f"/proc/thread-self/net/{file}").read_text().splitlines()]
+    names, values = (line for line in lines if line[0] == f"{table}:")
+    return dict(zip(names[1:], map(int, values[1:]), strict=True))
+
+
+def received(count: int, sizes: list[int]) -> None:
+    """Takes connections until each has ended, and notes how many bytes came."""
+    with socket.create_server((HERE, PORT)) as server:
+        server.settimeout(20)
+        for _ in range(count):
+            connection, _ = server.accept()
+            total = 0
+            while some := connection.recv(1 << 20):
+                total += len(some)
+            connection.close()
+            sizes.append(total)
+
+
+def sent_from_there(size: int) -> Callable[[], int]:
+    """Sends so many bytes from the far end; gives the port that it used."""
+
+    def run() -> int:
+        with connected(time.monotonic() + 20) as connection:
+            port = int(connection.getsockname()[1])
+            connection.sendall(bytes(size))
+        return port
+
+    return run
+
+
+def connected(deadline: float) -> socket.socket:
+    """A connection to here, as soon as there is somebody."""
+    while True:
+        try:
+            return socket.create_connection((HERE, PORT), timeout=20)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+@contextmanager
+def marking(interface: str) -> Iterator[None]:
+    """Marks packets that come in at an interface before anybody else looks at them."""
+    module = compiled("mark_ce")
+    fd = module.load_func(b"mark_ce", module.SCHED_CLS).fd
+    index = socket.if_nametoindex(interface)
+    link = bpf(bpf_call.LINK_CREATE, bytearray(struct.pack("=IIIIQQ", fd, index, 46, 1 << 3, 0, 0)))
+    try:
+        yield
+    finally:
+        os.close(link)
+
+
+def two_ends() -> None:
+    """A cable from here to the far thread's namespace."""
+    add_cable(NEAR, FAR)
+    ip("addr", "add", f"{HERE}/24", "dev", NEAR)
+    Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1")
+
+
+def far_end() -> None:
+    ip("link", "set", FAR, "up")
+    ip("addr", "add", f"{THERE}/24", "dev", FAR)
+    Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1")
+
+
+@pytest.mark.parametrize("mode", ["tcx"])
+def test_marks_of_gso_packets_equal_the_kernels_own_count(mode: str) -> None:
+    def run() -> None:
+        two_ends()
+        probe = open_probes(["packets"], Settings("lab", "h", (NEAR,), mode, WINDOW_NS))["packets"]
+        assert isinstance(probe, PacketsProbe), probe
+        with moved(FAR, far_end) as far, marking(NEAR):
+            sizes: list[int] = []
+            server = threading.Thread(target=received, args=(1, sizes))
+            server.start()
+            port = far(sent_from_there(200_000_000))
+            server.join()
+        kernel = counters("netstat", "IpExt")
+        keys, values = probe.counted()
+        data = values[(values["id"] == flow_id(THERE, HERE, 6, port, PORT)) & (keys["side"] == kinds.SIDE_RX)]
+        assert sizes == [200_000_000]
+        assert data["ce"].sum() == values["ce"][keys["side"] == kinds.SIDE_RX].sum() == kernel["InCEPkts"] > 1000
+        assert values["ect_0"][keys["side"] == kinds.SIDE_RX].sum() == kernel["InECT0Pkts"]
+        packets = int(data["packets"].sum())
+        ipv4 = np.array([each.tobytes().startswith(bytes(10) + b"\xff\xff") for each in keys["tuple"]["source"]])
+        every = values["packets"][ipv4 & (keys["side"] == kinds.SIDE_RX)].sum()
+        assert every == sum(kernel[f"In{what}Pkts"] for what in ("NoECT", "ECT0", "ECT1", "CE"))
+        # Bytes on the wire: the payload, and 66 bytes of headers for each segment (Ethernet, IP, TCP with timestamps);
+        # some payload may come twice.
+        assert abs(int(data["bytes"].sum()) - (sizes[0] + 66 * packets)) < 20_000 < 66 * packets // 100
+        probe.close()
+
+    in_namespace(run)
+
+
+def test_retransmits_of_a_lossy_path_are_the_kernels_by_flow() -> None:
+    def run() -> None:
+        two_ends()
+        probe = open_probes(["tcp_retransmits"], Settings("lab", "h", window_ns=WINDOW_NS))["tcp_retransmits"]
+        assert isinstance(probe, TcpRetransmitsProbe), probe
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        with moved(FAR, far_end) as far:
+            sizes: list[int] = []
+            server = threading.Thread(target=received, args=(1, sizes))
+            server.start()
+
+            def lossy() -> tuple[int, int]:
+                # Drops what leaves in bursts: a queue of a few packets behind a slow rate.
+                before = counters("snmp", "Tcp")["RetransSegs"]
+                tbf = ("qdisc", "replace", "dev", FAR, "root", "tbf", "rate", "80mbit", "burst", "16k", "limit", "12k")
+                traffic_control(*tbf)
+                port = sent_from_there(3_000_000)()
+                time.sleep(1)
+                return port, counters("snmp", "Tcp")["RetransSegs"] - before
+
+            port, segments = far(lossy)
+            server.join()
+        reading = probe.read(now_ns + WINDOW_NS)
+        rows = joined([each.events for each in reading.rows])
+        flow = flow_id(THERE, HERE, 6, port, PORT)
+        mine = rows[rows["flow"] == flow]
+        assert segments > 0
+        assert mine["value"].tolist() == [segments]
+        assert (rows["kind"] == kinds.BY_NAME["TCP_RETRANSMIT"].code).all()
+        facts = {fact.flow: fact for fact in reading.facts if isinstance(fact, Flow)}
+        assert (facts[flow_text(flow)].src_ip, facts[flow_text(flow)].dst_port) == (THERE, PORT)
+        later = probe.read(now_ns + 2 * WINDOW_NS)
+        assert not any((each.events["flow"] == flow).any() for each in later.rows)
+        assert flow_text(flow) not in {fact.flow for fact in later.facts if isinstance(fact, Flow)}
+        assert np.isin(mine["side"], [kinds.SIDE_TX]).all()
+        probe.close()
+
+    in_namespace(run)
