@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from analytics.layout import Ints
+from analytics.layout import GAP_NS, Ints
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows
 from stream.cascade import Damage
@@ -31,16 +31,18 @@ def damages(
 ) -> dict[int, Damage]:
     """Of each flow that was held up from one time to another, where its past tells a median.
 
-    A flow's past are its windows that ended by `before_ns`, in which it sent something; they are taken at its own host
-    if that counts them, else at the queue with the most of them. What it did not send while it was held up counts as
-    nothing, so the rate then is over the whole time, from the first window to the last that touch it.
+    A flow's past are its windows that ended in the GAP_NS up to `before_ns`, for as long as all are certain to be kept,
+    and in which it sent something; they are taken at its own host if that counts them, else at the queue with the most
+    of them. What it did not send while it was held up counts as nothing, so the rate then is over the whole time, from
+    the first window to the last that touch it.
     """
     found: dict[int, Damage] = {}
     order = np.lexsort((rows.end_ns, rows.flow))
     flows = rows.flow[order]
     for flow, (begin_ns, end_ns) in sorted(held.items()):
         own = rows.where(order[np.searchsorted(flows, flow) : np.searchsorted(flows, flow, side="right")])
-        past = (own.end_ns <= before_ns) & (own.end_ns > own.start_ns) & (own.sent > 0)
+        past = (own.end_ns >= before_ns - GAP_NS) & (own.end_ns <= before_ns)
+        past &= (own.end_ns > own.start_ns) & (own.sent > 0)
         if past.sum() < MIN_PAST:
             continue
         at = own.queue == _seen_at(own.queue[past], topology)
