@@ -66,6 +66,7 @@ TABLE: dict[tuple[int, int | None], _Told] = {
     (kinds.LINK_ERRORS, None): _Told(ERRORS, "link", COUNT, "link errors", kinds.LINK_ERROR_CODES),
     (BY_NAME["RUNQUEUE_OUTLIER"].code, None): _Told(COMPUTE, "compute", LONGEST, "run-queue latency"),
     (BY_NAME["SOFTIRQ_OUTLIER"].code, None): _Told(COMPUTE, "compute", LONGEST, "softirq raise-to-run latency"),
+    (BY_NAME["SOFTIRQ_RUN_OUTLIER"].code, None): _Told(COMPUTE, "compute", LONGEST, "softirq run time"),
     (BY_NAME["HARDIRQ_OUTLIER"].code, None): _Told(COMPUTE, "compute", LONGEST, "hardirq handler time"),
     (BY_NAME["NAPI_OUTLIER"].code, None): _Told(COMPUTE, "compute", LONGEST, "NAPI poll time"),
     (BY_NAME["CPU_THROTTLE"].code, None): _Told(COMPUTE, "compute", TIMES, "the CPU was throttled"),

@@ -7,7 +7,7 @@ PREFIX=/opt/pausetrace
 CONFIG=/etc/pausetrace/probes.toml
 UNIT=/etc/systemd/system/pausetrace-probes.service
 # bcc compiles the programs, against headers of the kernel's interface (not of the kernel); it is no package of an index.
-PACKAGES='python3 python3-venv python3-bpfcc linux-libc-dev ca-certificates'
+PACKAGES='python3 python3-venv python3-bpfcc ca-certificates'
 
 usage() {
   cat <<TEXT

@@ -63,6 +63,7 @@ SAID = [
     ("RUNQUEUE_OUTLIER", "cpu3", {"value": 8_200_000, "extra": 42}, "compute",
      "run-queue latency of 8.2 ms on cpu3 (pid 42)"),
     ("SOFTIRQ_OUTLIER", "cpu3", {"value": 2 * MS}, "compute", "softirq raise-to-run latency of 2.0 ms on cpu3"),
+    ("SOFTIRQ_RUN_OUTLIER", "cpu3", {"value": 2 * MS}, "compute", "softirq run time of 2.0 ms on cpu3"),
     ("HARDIRQ_OUTLIER", "cpu3", {"value": 2 * MS}, "compute", "hardirq handler time of 2.0 ms on cpu3"),
     ("NAPI_OUTLIER", "cpu3", {"value": 2 * MS}, "compute", "NAPI poll time of 2.0 ms on cpu3"),
     ("BLOCK_OUTLIER", "nvme0n1", {"value": 2 * MS}, "storage", "block I/O latency of 2.0 ms on nvme0n1"),
