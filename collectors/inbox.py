@@ -1,0 +1,57 @@
+"""Raw messages of all targets of a process, in the order in which they were read, until the next turn takes them.
+
+In: messages from sessions. Out: everything since the last turn at once. All calls are made in the event loop's thread.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Taken(NamedTuple):
+    """What came since the last turn. `began` and `ended`: targets whose subscription began or ended meanwhile."""
+
+    messages: list[bytes]
+    targets: list[int]
+    seen_ns: list[int]
+    began: list[int]
+    ended: list[int]
+
+
+class Inbox:
+    """Its bytes are bounded by the budget, which sessions ask before they read."""
+
+    def __init__(self) -> None:
+        self._taken = Taken([], [], [], [], [])
+
+    def __len__(self) -> int:
+        return len(self._taken.messages)
+
+    def put(self, target: int, message: bytes, seen_ns: int) -> None:
+        """One message."""
+        taken = self._taken
+        taken.messages.append(message)
+        taken.targets.append(target)
+        taken.seen_ns.append(seen_ns)
+
+    def began(self, target: int) -> None:
+        """A subscription has its first message, which comes next."""
+        self._taken.began.append(target)
+
+    def ended(self, target: int) -> None:
+        """A subscription that had messages is over."""
+        self._taken.ended.append(target)
+
+    def take(self, most_bytes: int) -> Taken:
+        """The oldest messages up to so many bytes, at least one if there is any; the rest waits for the next turn."""
+        taken, total, count = self._taken, 0, 0
+        for message in taken.messages:
+            total += len(message)
+            count += 1
+            if total >= most_bytes:
+                break
+        if count == len(taken.messages):
+            self._taken = Taken([], [], [], [], [])
+            return taken
+        self._taken = Taken(taken.messages[count:], taken.targets[count:], taken.seen_ns[count:], [], [])
+        return Taken(taken.messages[:count], taken.targets[:count], taken.seen_ns[:count], taken.began, taken.ended)
