@@ -9,13 +9,17 @@ from typing import NamedTuple
 
 
 class Taken(NamedTuple):
-    """What came since the last turn. `began` and `ended`: targets whose subscription began or ended meanwhile."""
+    """What came since the last turn. `began` and `ended`: targets whose subscription began or ended meanwhile.
+
+    `until_ns`: everything that had arrived by then is in this turn or was in one before; 0 if more waits.
+    """
 
     messages: list[bytes]
     targets: list[int]
     seen_ns: list[int]
     began: list[int]
     ended: list[int]
+    until_ns: int = 0
 
 
 class Inbox:
@@ -42,8 +46,11 @@ class Inbox:
         """A subscription that had messages is over."""
         self._taken.ended.append(target)
 
-    def take(self, most_bytes: int) -> Taken:
-        """The oldest messages up to so many bytes, at least one if there is any; the rest waits for the next turn."""
+    def take(self, most_bytes: int, now_ns: int = 0) -> Taken:
+        """The oldest messages up to so many bytes, at least one if there is any; the rest waits for the next turn.
+
+        `now_ns` becomes `until_ns` if nothing waits.
+        """
         taken, total, count = self._taken, 0, 0
         for message in taken.messages:
             total += len(message)
@@ -52,6 +59,6 @@ class Inbox:
                 break
         if count == len(taken.messages):
             self._taken = Taken([], [], [], [], [])
-            return taken
+            return taken._replace(until_ns=now_ns)
         self._taken = Taken(taken.messages[count:], taken.targets[count:], taken.seen_ns[count:], [], [])
         return Taken(taken.messages[:count], taken.targets[:count], taken.seen_ns[:count], taken.began, taken.ended)

@@ -126,6 +126,11 @@ class Session:
         for stream in self._streams:
             stream.cancel()
 
+    @property
+    def blocked(self) -> bool:
+        """Whether it waits for room in the budget, so that more may have arrived than was read."""
+        return self._blocked > 0
+
     def synced(self) -> None:
         """The decoder has seen the target's sync_response."""
         if self.status.phase is Phase.RECEIVING:
