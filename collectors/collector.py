@@ -84,6 +84,7 @@ class Collector:
         self._numbers: dict[str, int] = {}
         """Targets by name."""
         self._free: list[int] = []
+        self._next = 0
         self._orders: list[Callable[[], None]] = []
         """What the pump's thread has to do before the next turn."""
         self._bad: Counter[int] = Counter()
@@ -152,7 +153,10 @@ class Collector:
         return min(max(len(self._sessions) * TURN_S_A_TARGET, LEAST_TURN_S), MOST_TURN_S)
 
     def _begin(self, target: Target) -> None:
-        number = self._free.pop() if self._free else len(self._sessions)
+        if self._free:
+            number = self._free.pop()
+        else:
+            number, self._next = self._next, self._next + 1
         session = Session(number, target, self._hub, self._seed + number)
         self._sessions[number] = session
         self._numbers[target.name] = number

@@ -90,7 +90,7 @@ class KafkaOutlet:
     @property
     def counters(self) -> Counter[str]:
         """The publisher's and our own."""
-        return Counter({f"published_{name}": count for name, count in self._publisher.counters.items()}) + self._counted
+        return Counter(self._publisher.counters) + self._counted
 
     def up(self, target: int, streams: Announced, from_ns: int) -> None:
         """Notes it: the roster is told of all that came up since the last turn at once."""

@@ -6,7 +6,6 @@ meanwhile: a broker that does not answer, or a long decode, holds up no connecti
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from typing import NamedTuple
@@ -81,8 +80,6 @@ class Pump:
         self._flush_ns = 0
         self._renewed_s = time.monotonic()
         self._refused = 0
-        self.lock = threading.Lock()
-        """Held during a turn: whoever asks for counters meanwhile gets whole ones."""
 
     def want(self, target: int, wanted: Wanted) -> None:
         """A target is to be followed from now on."""
@@ -154,11 +151,13 @@ class Pump:
 
     def counters(self) -> Counter[str]:
         """Everything counted so far."""
-        counted = Counter({name: int(count) for name, count in self._decoder.counters.items()})
-        counted.update({name: int(count) for name, count in self._rows.counters.items()})
-        counted.update(self.clocks.counters)
-        counted.update(self._outlet.counters)
-        return counted
+        parts = (
+            ("decoder", self._decoder.counters),
+            ("rows", self._rows.counters),
+            ("clocks", self.clocks.counters),
+            ("outlet", self._outlet.counters),
+        )
+        return Counter({f"{part}_{name}": int(count) for part, told in parts for name, count in list(told.items())})
 
     def _begin(self, target: int) -> None:
         if target not in self._streams:
