@@ -1,0 +1,121 @@
+"""How the decoder's kernels are compiled: kept on disk by their sources, and without Numba's counting of references.
+
+Beside it the loads that they read bytes with. Compiled for use, a load is one instruction and nothing looks where it
+reads; NUMBA_BOUNDSCHECK=1 compiles loads that raise IndexError instead, and the tests drive every hostile message
+through those. A cache does not know one from the other: NUMBA_BOUNDSCHECK=1 needs a NUMBA_CACHE_DIR of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import njit, types
+from numba.core.imputils import impl_ret_untracked
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from stream.kernel_folder import folder_by_sources
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Bytes = npt.NDArray[np.uint8]
+
+INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]  # set when numba is imported
+CHECKED = INTERPRETED or bool(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined]  # as above
+PAD = 0 if CHECKED else 8
+"""Bytes that must follow what is read: a load takes eight at once."""
+
+_ROOM = Path(__file__).parent
+_SOURCES = ("compiled", "json_values", "layout", "protobuf", "scan", "spellings")
+_FOLDER = folder_by_sources(_ROOM, (_ROOM / f"{name}.py" for name in _SOURCES))
+
+
+def kernel(function: Function) -> Function:
+    """The compiled function; NUMBA_DISABLE_JIT=1 leaves it as it is."""
+    others = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # as above
+    if _FOLDER is not None:
+        numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]  # as above
+    try:
+        compiled: Function = njit(cache=True, _nrt=False, error_model="numpy")(function)  # type: ignore[call-overload]  # not in its stubs
+    finally:
+        numba.config.CACHE_DIR = others  # type: ignore[attr-defined]  # as above
+    return compiled
+
+
+def _loader(bits: int) -> Any:
+    def typed(_context: Any, data: Any, at: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = make_array(signature.args[0])(context, builder, arguments[0])
+            place = builder.gep(array.data, [arguments[1]])
+            loaded = builder.load(builder.bitcast(place, ir.IntType(bits).as_pointer()), align=1)
+            word = loaded if bits == 64 else builder.zext(loaded, ir.IntType(64))
+            return impl_ret_untracked(context, builder, signature.return_type, word)
+
+        return types.int64(data, types.int64), generate
+
+    return intrinsic(typed)
+
+
+_byte, _word = _loader(8), _loader(64)
+
+
+def _plain_byte(data: Bytes, at: int) -> int:
+    if at < 0 or at >= len(data):
+        raise IndexError("a kernel read outside of its bytes")
+    return np.int64(data[at])  # type: ignore[return-value]  # wraps as a compiled integer does
+
+
+def _plain_word(data: Bytes, at: int) -> int:
+    word = np.int64(0)
+    for i in range(8):
+        word |= byte(data, at + i) << (8 * i)
+    return word  # type: ignore[return-value]  # as above
+
+
+def _plain_part(data: Bytes, at: int, size: int) -> int:
+    word = np.int64(0)
+    for i in range(size):
+        word |= byte(data, at + i) << (8 * i)
+    return word  # type: ignore[return-value]  # as above
+
+
+def _fast_byte(data: Bytes, at: int) -> int:
+    return _byte(data, at)  # type: ignore[no-any-return]  # compiled
+
+
+def _fast_word(data: Bytes, at: int) -> int:
+    return _word(data, at)  # type: ignore[no-any-return]  # compiled
+
+
+def _fast_part(data: Bytes, at: int, size: int) -> int:
+    return _word(data, at) & ((1 << (8 * size)) - 1)  # type: ignore[no-any-return]  # compiled
+
+
+byte = kernel(_plain_byte if CHECKED else _fast_byte)
+"""The byte at a place."""
+word = kernel(_plain_word if CHECKED else _fast_word)
+"""The eight bytes from a place on, the first the lowest."""
+part = kernel(_plain_part if CHECKED else _fast_part)
+"""As many bytes from a place on, 0 to 7, the first the lowest."""
+
+_FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)
+
+
+def _plain_mixed(state: int, more: int) -> int:
+    product = (int(state) ^ int(more)) * _FACTOR
+    product = (product + (1 << 63)) % (1 << 64) - (1 << 63)
+    return np.int64(product ^ (product >> 29))  # type: ignore[return-value]  # as above
+
+
+def _fast_mixed(state: int, more: int) -> int:
+    product = (state ^ more) * _FACTOR
+    return product ^ (product >> 29)
+
+
+mixed = kernel(_plain_mixed if INTERPRETED else _fast_mixed)
+"""A hash with one more word in it."""
