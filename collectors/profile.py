@@ -1,0 +1,455 @@
+"""A vendor profile: what one sort of switch is asked for, and what each leaf of its answers means.
+
+In: the tables of a TOML file (docs/collectors.md has them for people). Out: checked, frozen structs; an error says
+file, row, key and what is allowed. A profile is data: a new vendor is a new file in profiles/ or in a user's folder.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta
+
+from collectors.pattern import Pattern
+from stream.errors import ConfigError
+from stream.kinds import BY_NAME, LINK_ERROR_CODES, SIDES, Kind
+
+LAYOUT = "docs/collectors.md describes profiles"
+
+Semantics = Literal[
+    "counter", "gauge", "peak_since_read", "peak_over_window", "setting", "state", "found", "restored", "stopped"
+]
+"""counter: counts up. gauge: now. peak_since_read: highest since somebody last read it, which clears it.
+peak_over_window: highest of the last `window_ms`. setting: configured, joins the rows of its queue. The PFC watchdog's:
+state (1 or true = storm), found and restored (counters of storms found and queues given back). stopped: whether the
+queue is stopped now (1 or true); each change becomes a PFC_XOFF or PFC_XON: for leaves that tell every change."""
+Unit = Literal["frames", "packets", "bytes", "cells", "ns", "us", "ms", "s", "quanta", "events", "flag"]
+Side = Literal["none", "rx", "tx"]
+Status = Literal["verified", "doc", "secondary", "unverified"]
+"""How far the row's path is known to exist: read in public YANG or source, in the vendor's documentation, in others'
+words, or in none of these."""
+Mode = Literal["SAMPLE", "ON_CHANGE", "TARGET_DEFINED"]
+Encoding = Literal["PROTO", "JSON_IETF", "JSON", "BYTES", "ASCII"]
+Says = Literal[
+    "device_name", "device_mac", "port_alias", "port_mac", "port_speed", "port_lag", "port_ip",
+    "peer_device", "peer_chassis", "peer_port", "dscp_class", "class_queue", "class_group", "priority_queue",
+    "term_dscp", "term_class", "class_name_queue",
+]  # fmt: skip
+"""What a leaf tells of the device, a port, the neighbour of a port, or the sorting of packets (device_facts.py)."""
+SpeedUnit = Literal["Mb/s", "kb/s", "b/s", "Gb/s"]
+
+UNITS_OF: Mapping[str, tuple[str, ...]] = {
+    "ns": ("ns", "us", "ms", "s", "quanta"),
+    "bytes": ("bytes", "cells"),
+    "frames": ("frames", "packets"),
+    "packets": ("packets", "frames"),
+    "transitions": ("events", "frames", "packets"),
+    "errors": ("events", "frames", "packets"),
+    "flag": ("flag", "events"),
+    "pause quanta": ("flag",),
+}
+"""By the unit of a record's measure, the units of leaves that can become it."""
+_ONLY: Mapping[str, tuple[str, ...]] = {
+    "PFC_WATCHDOG.storm": ("state", "found", "restored"),
+    "PFC_XOFF.quanta": ("stopped",),
+    "QUEUE_DEPTH": ("gauge", "peak_since_read", "peak_over_window"),
+    "HEADROOM": ("gauge", "peak_since_read", "peak_over_window", "setting"),
+}
+"""The semantics that some measures or kinds take; all others are counters."""
+
+Ms = Annotated[int, Meta(ge=0, le=86_400_000)]
+OneOrMore = Annotated[int, Meta(ge=1, le=1 << 31)]
+Words = Annotated[str, Meta(min_length=1, max_length=200)]
+Path = Annotated[str, Meta(min_length=2, max_length=1000)]
+Paths = Path | Annotated[tuple[Path, ...], Meta(min_length=1)]
+ProfileName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")]
+
+
+class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One path to subscribe to. `interval_ms` 0 is the inventory's own; `min_interval_ms` is what the vendor takes."""
+
+    path: Path
+    mode: Mode = "SAMPLE"
+    interval_ms: Ms = 0
+    min_interval_ms: Ms = 0
+    heartbeat_ms: Ms = 0
+    suppress_redundant: bool = False
+    origin: str = ""
+    target: str = ""
+    metric: str = ""
+    alternatives: tuple[Path, ...] = ()
+    optional: bool = True
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one leaf means: the measures of records that it becomes (`into`), and how."""
+
+    name: Words
+    metric: Words
+    path: Paths
+    into: Annotated[tuple[str, ...], Meta(min_length=1)]
+    unit: Unit
+    semantics: Semantics
+    status: Status
+    side: Side = "none"
+    bits: Annotated[int, Meta(ge=1, le=64)] = 64
+    scale: tuple[OneOrMore, OneOrMore] = (1, 1)
+    """Numerator and denominator of what one count of the leaf is in its unit; what is left over counts as a whole."""
+    window_ms: Ms = 0
+    code: str = ""
+    values: Mapping[str, int] = {}
+    """Of a leaf that is a word: the number of each."""
+    quality: Literal["", "EXACT", "ESTIMATED"] = ""
+    """EXACT: the leaf tells every change (`stopped`). ESTIMATED: it stands for what the measure says."""
+    alone: bool = False
+    """A second measure makes no row without its first one, unless this is true."""
+    port: str = ""
+    """Where the path names no port: the port that the leaf speaks of."""
+    note: str = ""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The patterns of the leaf."""
+        return (self.path,) if isinstance(self.path, str) else self.path
+
+
+class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A leaf that tells of the device rather than of what happens in it."""
+
+    path: Paths
+    says: Says
+    status: Status
+    unit: SpeedUnit = "Mb/s"
+    note: str = ""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The patterns of the leaf."""
+        return (self.path,) if isinstance(self.path, str) else self.path
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Leaves of one container that make one event together, as a congestion record does: `path` is the container's.
+
+    `port`, `priority` or `queue`, `value`, `extra` and `span` are names of leaves below it. The event's time is the
+    notification's. Leaves keep their values from one record to the next only within one notification.
+    """
+
+    name: Words
+    metric: Words
+    path: Path
+    into: str
+    port: Words
+    value: Words
+    unit: Unit
+    status: Status
+    extra: str = ""
+    priority: str = ""
+    queue: str = ""
+    span: str = ""
+    span_unit: Literal["ns", "us", "ms", "s"] = "ns"
+    side: Side = "none"
+    scale: tuple[OneOrMore, OneOrMore] = (1, 1)
+    note: str = ""
+
+
+class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """By what a device's Capabilities show that it is of this sort; patterns as of file names, `*` and `?`."""
+
+    models: tuple[str, ...] = ()
+    organizations: tuple[str, ...] = ()
+    rank: int = 0
+    """Of several profiles that fit, the one of the highest rank is taken."""
+
+
+class QueueNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The number of a queue by its name: by the whole name, else by the first regular expression, whose group it is."""
+
+    numbers: Mapping[str, Annotated[int, Meta(ge=0, le=255)]] = {}
+    patterns: tuple[str, ...] = ()
+
+
+class Metric(NamedTuple):
+    """What a profile can measure, for people."""
+
+    name: str
+    kinds: tuple[str, ...]
+    paths: tuple[str, ...]
+    unit: str
+    semantics: str
+
+
+class Measured(NamedTuple):
+    """One of a row's targets: a kind, and whether it is its first (0) or second (1) measure."""
+
+    kind: Kind
+    half: int
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """One profile. `origin` and `target` are what the prefix of its subscriptions says; "" = nothing."""
+
+    name: ProfileName
+    title: Words
+    extends: str = ""
+    """Name of a profile whose subscriptions, rows, facts and records this one has too, where it does not say them anew
+    (rows and records by name, subscriptions and facts by path)."""
+    without: tuple[str, ...] = ()
+    """Names of rows and paths of subscriptions of that profile that this one leaves out."""
+    origin: str = ""
+    target: str = ""
+    encodings: tuple[Encoding, ...] = ("PROTO", "JSON_IETF", "JSON")
+    stamp_error_ms: Ms = 1000
+    """A count may have been taken so long before the time that it is told with: the agent polls its chip."""
+    max_speed_mbps: OneOrMore = 1_600_000
+    """Of a port whose speed is not known: no counter goes faster."""
+    modules: bool = True
+    """Names of elements may have the prefix of a YANG module, which says nothing."""
+    match: Match = Match()
+    queue_names: QueueNames = QueueNames()
+    subscribe: tuple[Subscription, ...] = ()
+    row: tuple[Row, ...] = ()
+    fact: tuple[Fact, ...] = ()
+    record: tuple[Record, ...] = ()
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """What to ask for."""
+        return self.subscribe
+
+    @property
+    def encoding(self) -> str:
+        """The encoding that is asked for if the device has it."""
+        return self.encodings[0]
+
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What can be measured: rows gathered by the name of their metric."""
+        rows: dict[str, list[Row | Record]] = {}
+        told: list[Row | Record] = [*self.row, *self.record]
+        for row in told:
+            rows.setdefault(row.metric, []).append(row)
+        return tuple(_metric(name, gathered) for name, gathered in rows.items())
+
+    @cached_property
+    def list_keys(self) -> dict[str, tuple[str, ...]]:
+        """The keys of the lists on the way to its leaves, by which entries of JSON arrays are told apart."""
+        texts = [path for row in self.row for path in row.paths]
+        texts += [path for fact in self.fact for path in fact.paths]
+        texts += [record.path for record in self.record]
+        return {name: keys for text in texts for name, keys in Pattern(text).list_keys().items()}
+
+    def topics(self) -> tuple[str, ...]:
+        """The packed topics that its rows can go on."""
+        kinds = [measured.kind for row in self.row for measured in measures(row.into)]
+        kinds += [measured.kind for record in self.record for measured in measures((record.into,))]
+        return tuple(dict.fromkeys(kind.topic for kind in kinds))
+
+
+def measures(into: Sequence[str]) -> list[Measured]:
+    """The measures that these words name (`PFC_FRAMES.frames`). Raises ValueError for what is none."""
+    found = []
+    for word in into:
+        kind_name, _, measure = word.partition(".")
+        kind = BY_NAME.get(kind_name)
+        names = () if kind is None else tuple(filter(None, (kind.value.name, kind.extra.name)))
+        if kind is None or kind.topic not in ("pfc", "ecn", "queue"):
+            known = [each.name for each in BY_NAME.values() if each.topic in ("pfc", "ecn", "queue")]
+            raise ValueError(f"{word!r} names no kind that a switch reports; those are {', '.join(known)}")
+        if measure not in names:
+            raise ValueError(f"{kind_name} has no measure {measure!r}; it has {', '.join(names)}")
+        found.append(Measured(kind, int(measure != kind.value.name)))
+    return found
+
+
+def read_profile(data: bytes, where: str) -> Profile:
+    """The profile in a TOML file; raises ConfigError with file, row, key and what is allowed there."""
+    try:
+        told = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+        raise ConfigError(f"{where}: {err}", "correct the file; it is TOML 1.0 in UTF-8") from err
+    tables: dict[str, Any] = {}
+    sorts: tuple[tuple[str, type[Any]], ...] = (
+        ("subscribe", Subscription), ("row", Row), ("fact", Fact), ("record", Record),
+    )  # fmt: skip
+    for key, of in sorts:
+        entries = told.pop(key, [])
+        if not isinstance(entries, list):
+            raise ConfigError(f"{where}: {key} is no list of tables", f"begin each with [[{key}]]")
+        tables[key] = tuple(
+            _converted(entry, of, f"{where}: {_place(key, number, entry)}") for number, entry in enumerate(entries, 1)
+        )
+    profile = msgspec.structs.replace(_converted(told, Profile, where), **tables)
+    for key, _ in sorts:
+        for number, (entry, raw) in enumerate(
+            zip(tables[key], tomllib.loads(data.decode()).get(key, []), strict=True), 1
+        ):
+            place = f"{where}: {_place(key, number, raw)}"
+            if isinstance(entry, Row):
+                _check_row(entry, place)
+            elif isinstance(entry, Record):
+                _check_record(entry, place)
+            elif isinstance(entry, Fact):
+                _check_fact(entry, place)
+    _check_names(profile, where)
+    return profile
+
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+_UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
+
+
+def _converted(told: Any, of: type[StructT], place: str) -> StructT:
+    try:
+        return msgspec.convert(told, of)
+    except msgspec.ValidationError as err:
+        message = str(err)
+        fields = {field.name: field.type for field in msgspec.structs.fields(of)}
+        if unknown := _UNKNOWN_FIELD.search(message):
+            raise ConfigError(f"{place}: there is no key {unknown[1]!r}", f"keys are {', '.join(fields)}") from err
+        key = (re.search(r"`\$\.(\w+)", message) or ["", ""])[1]
+        allowed = ", ".join(map(str, get_args(fields.get(key)))) if fields.get(key) in _WORDS else LAYOUT
+        raise ConfigError(
+            f"{place}: {message}", allowed if allowed == LAYOUT else f"{key} is one of {allowed}"
+        ) from err
+
+
+_WORDS = (Semantics, Unit, Side, Status, Mode, Says, SpeedUnit)
+
+
+def _place(key: str, number: int, entry: Any) -> str:
+    named = entry.get("name") or entry.get("path") if isinstance(entry, dict) else None
+    return f"[[{key}]] {number}{f' ({named})' if named else ''}"
+
+
+def _refuse(place: str, key: str, message: str, allowed: str = LAYOUT) -> ConfigError:
+    return ConfigError(f"{place}: {key}: {message}", allowed)
+
+
+def _check_pattern(text: str, place: str, key: str = "path") -> Pattern:
+    try:
+        return Pattern(text)
+    except ValueError as err:
+        raise _refuse(place, key, str(err)) from err
+
+
+def _measures(into: tuple[str, ...], place: str) -> list[Measured]:
+    try:
+        return measures(into)
+    except ValueError as err:
+        raise _refuse(place, "into", str(err)) from err
+
+
+def _check_unit(measured: Measured, unit: str, word: str, place: str) -> None:
+    measure = measured.kind.extra if measured.half else measured.kind.value
+    allowed = UNITS_OF.get(measure.unit, ())
+    if unit not in allowed:
+        raise _refuse(
+            place, "unit", f"{unit} does not become the {measure.unit} of {word}", f"it takes {', '.join(allowed)}"
+        )
+
+
+def _check_row(row: Row, place: str) -> None:
+    for text in row.paths:
+        pattern = _check_pattern(text, place)
+        dimensions = pattern.placeholders & {"priority", "queue", "group", "queue_name"}
+        if len(dimensions) > 1:
+            raise _refuse(place, "path", f"{text!r} tells {' and '.join(sorted(dimensions))}", "one of them is enough")
+        if "port" not in pattern.placeholders and not row.port:
+            raise _refuse(
+                place, "path", f"{text!r} has no {{port}}", "write {port} where its name stands, or set `port`"
+            )
+    told = _measures(row.into, place)
+    for word, measured in zip(row.into, told, strict=True):
+        allowed = _ONLY.get(word) or _ONLY.get(measured.kind.name) or ("counter",)
+        if word == "PFC_WATCHDOG.dropped_packets":
+            allowed = ("counter",)
+        if row.semantics not in allowed:
+            raise _refuse(place, "semantics", f"{row.semantics} for {word}", f"it is one of {', '.join(allowed)}")
+        _check_unit(measured, row.unit, word, place)
+        if measured.kind.name == "LINK_ERRORS" and measured.half:
+            raise _refuse(place, "into", "LINK_ERRORS.error_code is no leaf", "name it with `code`")
+    if row.code and row.code not in LINK_ERROR_CODES.values():
+        raise _refuse(place, "code", f"{row.code!r} is none", f"one of {', '.join(LINK_ERROR_CODES.values())}")
+    if row.code and told[0].kind.name != "LINK_ERRORS":
+        raise _refuse(place, "code", f"{told[0].kind.name} has no code", "only LINK_ERRORS has")
+    if (row.semantics == "peak_over_window") != (row.window_ms > 0):
+        raise _refuse(
+            place, "window_ms", f"{row.window_ms} with {row.semantics}", "peak_over_window has one, and no other"
+        )
+    if row.unit == "cells" and row.scale == (1, 1):
+        raise _refuse(place, "scale", "cells have a size", "scale = [BYTES_OF_A_CELL, 1]")
+    for word, number in row.values.items():
+        if row.semantics in ("state", "stopped") and number not in (0, 1):
+            raise _refuse(place, "values", f"{word} = {number}", "1 is a storm or a stop, 0 none")
+
+
+def _check_record(record: Record, place: str) -> None:
+    _check_pattern(record.path, place)
+    told = _measures((record.into,), place)
+    _check_unit(told[0], record.unit, record.into, place)
+    if told[0].half:
+        raise _refuse(
+            place, "into", f"{record.into} is a second measure", "name the first; `extra` is the leaf of the second"
+        )
+    if record.priority and record.queue:
+        raise _refuse(place, "queue", "beside priority", "one of them is enough")
+
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "port_": ("port",), "peer_": ("port", "peer"), "dscp_": ("dscp",), "class_q": ("class",), "class_g": ("class",),
+    "priority_": ("priority",), "term_": ("term",), "class_name_": ("class_name",),
+}  # fmt: skip
+
+
+def _check_fact(fact: Fact, place: str) -> None:
+    needed = next((names for start, names in _NEEDED.items() if fact.says.startswith(start)), ())
+    for text in fact.paths:
+        pattern = _check_pattern(text, place)
+        # A neighbour without an id of its own is the only one of its port.
+        missing = [name for name in needed if name not in pattern.placeholders and name != "peer"]
+        if missing:
+            raise _refuse(place, "path", f"{text!r} has no {{{missing[0]}}}", f"{fact.says} needs it")
+
+
+def _check_names(profile: Profile, where: str) -> None:
+    names = [row.name for row in profile.row] + [record.name for record in profile.record]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{where}: [[row]] {name!r} is there twice", "give each row a name of its own")
+    for text in profile.queue_names.patterns:
+        try:
+            groups = re.compile(text).groups
+        except re.error as err:
+            raise _refuse(f"{where}: [queue_names]", "patterns", f"{text!r}: {err}") from err
+        if groups != 1:
+            raise _refuse(f"{where}: [queue_names]", "patterns", f"{text!r} has {groups} groups", "one: the number")
+
+
+def _metric(name: str, rows: list[Row | Record]) -> Metric:
+    def said(words: Sequence[str]) -> str:
+        return ", ".join(dict.fromkeys(words))
+
+    kinds: list[str] = []
+    paths: list[str] = []
+    for row in rows:
+        into = row.into if isinstance(row, Row) else (row.into,)
+        kinds += [word.partition(".")[0] for word in into]
+        paths += row.paths if isinstance(row, Row) else (row.path,)
+    semantics = [row.semantics if isinstance(row, Row) else "event" for row in rows]
+    return Metric(
+        name,
+        tuple(dict.fromkeys(kinds)),
+        tuple(dict.fromkeys(paths)),
+        said([row.unit for row in rows]),
+        said(semantics),
+    )
+
+
+SIDE_CODES: Mapping[str, int] = {name: code for code, name in enumerate(SIDES)}
+ERROR_CODES: Mapping[str, int] = {name: code for code, name in LINK_ERROR_CODES.items()}
