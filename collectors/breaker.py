@@ -26,7 +26,9 @@ class State(enum.IntEnum):
 class Breaker:
     """Of one target. Each trial that fails doubles the time until the next one, up to the cap."""
 
-    def __init__(self, failures: int = FAILURES_TO_OPEN, open_s: float = OPEN_S, max_open_s: float = MAX_OPEN_S) -> None:
+    def __init__(
+        self, failures: int = FAILURES_TO_OPEN, open_s: float = OPEN_S, max_open_s: float = MAX_OPEN_S
+    ) -> None:
         self.state = State.CLOSED
         self.opened = 0
         """Times that it has opened."""

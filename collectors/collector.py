@@ -14,9 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from collectors import profiles
 from collectors.budget import MESSAGE_OVERHEAD_BYTES, Budget
-from collectors.capabilities import Capabilities
 from collectors.failures import Failure
 from collectors.gate import Gate
 from collectors.grpc_transport import GrpcTransport
@@ -25,9 +23,10 @@ from collectors.outlet import Outlet
 from collectors.paths import PathTable
 from collectors.plan import Plan
 from collectors.profile import Profile
+from collectors.profile_choice import ProfileChoice, choice_of
 from collectors.pump import Found, Pump, Wanted
 from collectors.request import shortest_ms
-from collectors.session import Hub, ProfileChoice, Session
+from collectors.session import Hub, Session
 from collectors.target import Target
 from collectors.target_status import TargetStatus
 from collectors.transport import Endpoint, Transport
@@ -60,13 +59,12 @@ class Collector:
         seed: int = 0,
         make_transport: Callable[[Endpoint], Transport] = GrpcTransport,
         choice: ProfileChoice | None = None,
-        list_keys: dict[str, tuple[str, ...]] | None = None,
         gate: Gate | None = None,
         time_scale: float = 1.0,
         down_after_s: float = 3.0,
     ) -> None:
-        keys = profiles.list_keys(map(profiles.load, profiles.names())) if list_keys is None else list_keys
-        self.pump = Pump(fabric, outlet, PathTable(list_keys=keys), down_after_s=down_after_s)
+        choice = choice or choice_of()
+        self.pump = Pump(fabric, outlet, PathTable(list_keys=choice.list_keys), down_after_s=down_after_s)
         self.budget = Budget(budget_bytes)
         self.inbox = Inbox()
         self._seed = seed
@@ -75,7 +73,7 @@ class Collector:
             self.inbox,
             self.budget,
             gate or Gate(),
-            choice or ProfileChoice(profiles.load, _detect),
+            choice,
             self._chosen,
             time_scale,
         )
@@ -91,6 +89,7 @@ class Collector:
         self._counted: Counter[str] = Counter()
         self._thread = ThreadPoolExecutor(1, "pump")
         self._running = False
+        self._turns_done = 0
         self._log = SampledLog(_log)
 
     @property
@@ -126,6 +125,12 @@ class Collector:
         for name in (*changed, *new):
             self._begin(wanted[name])
         return len(new), len(gone), len(changed)
+
+    async def settled(self) -> None:
+        """Waits until the last assignment holds: sessions that are not wanted are closed and the roster is told."""
+        turn = self._turns_done
+        while self._running and (self._orders or self._turns_done < turn + 2):
+            await asyncio.sleep(LEAST_TURN_S / 2)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follows its targets until `stop`; then everything is told and closed in order."""
@@ -186,7 +191,9 @@ class Collector:
 
     def _chosen(self, number: int, profile: Profile, plan: Plan) -> None:
         """A session knows what it asks for."""
-        period_ms = max((asked.interval_ms for rpc in plan.rpcs for asked in rpc.asked if asked.mode == "SAMPLE"), default=0)
+        period_ms = max(
+            (asked.interval_ms for rpc in plan.rpcs for asked in rpc.asked if asked.mode == "SAMPLE"), default=0
+        )
         silence_ms = shortest_ms(plan.rpcs)
         self._orders.append(lambda: self.pump.profile(number, profile, period_ms, silence_ms))
 
@@ -216,6 +223,7 @@ class Collector:
 
     async def _turn(self) -> None:
         until_ns = 0 if any(session.blocked for session in self._sessions.values()) else time.time_ns()
+        self._turns_done += 1
         taken = self.inbox.take(TURN_BYTES, until_ns)
         orders, self._orders = self._orders, []
         loop = asyncio.get_running_loop()
@@ -269,10 +277,6 @@ def _costs(taken: Taken) -> dict[int, int]:
     for target, message in zip(taken.targets, taken.messages, strict=True):
         costs[target] += len(message) + MESSAGE_OVERHEAD_BYTES
     return dict(costs)
-
-
-def _detect(capabilities: Capabilities) -> str | None:
-    return profiles.detect(capabilities)
 
 
 def _raise_file_limit() -> None:

@@ -156,7 +156,7 @@ def _failure(err: grpc.aio.AioRpcError, *, connected: bool) -> Failure:
 
 
 async def _credentials(endpoint: Endpoint, tls: Tls) -> tuple[grpc.ChannelCredentials, str]:
-    """gRPC's credentials, and the name to verify instead of the address's ("" = the address's)."""
+    """Credentials as gRPC has them, and the name to verify instead of the address's ("" = the address's)."""
     roots = _bytes_of(tls.ca)
     name = tls.server_name
     if tls.skip_verify:

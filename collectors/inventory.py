@@ -105,7 +105,9 @@ class Inventory(msgspec.Struct, frozen=True):
             if name in (target.name, target.device):
                 return target
         near = difflib.get_close_matches(name, [target.name for target in self.targets], 1)
-        raise ConfigError(f"no target {name!r}", f"did you mean {near[0]}?" if near else "`collect --dry-run` lists them")
+        raise ConfigError(
+            f"no target {name!r}", f"did you mean {near[0]}?" if near else "`collect --dry-run` lists them"
+        )
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Inventory:
@@ -213,7 +215,9 @@ class _Told(msgspec.Struct):
             return 0.0
         found = seconds_of(text)
         if found is None or not least <= found <= most:
-            raise self.error(key, f"{text!r} is no time from {least:g} s to {most:g} s", 'write it like "10s" or "500ms"')
+            raise self.error(
+                key, f"{text!r} is no time from {least:g} s to {most:g} s", 'write it like "10s" or "500ms"'
+            )
         return found
 
     def subscriptions(self) -> tuple[Asked, ...]:
@@ -301,7 +305,9 @@ def _checked(table: Table, settings: Mapping[str, Any], of: type[Any]) -> Any:
         if key in _SECRETS and key not in fields:
             raise table.place.error(key, "a secret has no place in an inventory", f"set {_SECRETS[key]}")
         if key not in fields:
-            raise table.place.error(key, "there is no such setting", _known(difflib.get_close_matches(key, fields, 1), fields))
+            raise table.place.error(
+                key, "there is no such setting", _known(difflib.get_close_matches(key, fields, 1), fields)
+            )
     try:
         return msgspec.convert(dict(settings), of)
     except msgspec.ValidationError as err:

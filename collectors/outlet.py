@@ -70,7 +70,7 @@ class Outlet(Protocol):
 
 
 class KafkaOutlet:
-    """Publishes as one source; `make` connects. A target's streams go up and down together, several targets' at once."""
+    """Publishes as one source. A target's streams go up and down together, and those of several targets at once."""
 
     def __init__(self, publisher: Callable[[Callable[[StreamKey], int]], Publisher], facts: Sequence[str]) -> None:
         self._mark: Mark = lambda _target: 0
@@ -157,9 +157,7 @@ class KafkaOutlet:
     def _begin(self, rising: dict[int, tuple[Announced, int]]) -> None:
         if not rising:
             return
-        streams = [
-            StreamUp(topic, told.device, told.period_ns) for told, _ in rising.values() for topic in told.topics
-        ]
+        streams = [StreamUp(topic, told.device, told.period_ns) for told, _ in rising.values() for topic in told.topics]
         self._publisher.up(streams, min(from_ns for _, from_ns in rising.values()), UP_DEADLINE_S)
         for target, (told, _) in rising.items():
             self._announced[target] = told

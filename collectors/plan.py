@@ -35,7 +35,10 @@ def make_plan(target: Target, capabilities: Capabilities, profile: Profile) -> P
     for own in target.subscriptions:
         asked.setdefault((target.origin, target.prefix_target), []).append(_timed(own, target.interval_ms))
     for wanted in () if target.subscriptions else profile.subscriptions:
-        place = (wanted.origin or target.origin or profile.origin, wanted.target or target.prefix_target or profile.target)
+        place = (
+            wanted.origin or target.origin or profile.origin,
+            wanted.target or target.prefix_target or profile.target,
+        )
         made = Asked(
             path=wanted.path,
             mode=wanted.mode,

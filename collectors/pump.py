@@ -87,7 +87,7 @@ class Pump:
         self.clocks.forget(target)
 
     def profile(self, target: int, profile: Profile, period_ms: int, silence_ms: int) -> None:
-        """What the target will be asked for; `silence_ms`: something has to come within that time (0 = nothing has to)."""
+        """What the target will be asked for. Something has to come within `silence_ms`, if that is not 0."""
         wanted = self._wanted.get(target)
         if wanted is None:
             return
@@ -221,4 +221,3 @@ class Pump:
         elif time.monotonic() - self._renewed_s >= PATHS_RENEW_S:
             self._renewed_s, self._refused = time.monotonic(), refused
             self.paths.renew()
-

@@ -1,4 +1,4 @@
-"""A session with one target, for as long as the target is wanted: connect, subscribe, read, and begin anew after a failure.
+"""A session with one target, for as long as it is wanted: connect, subscribe, read, and begin anew after a failure.
 
 In: a `Target`. Out: raw messages into the `Inbox`, and where it stands in a `TargetStatus`. No wait is without an end:
 connecting and the first answer have deadlines, and a watchdog (`check`) ends a silence.
@@ -23,6 +23,7 @@ from collectors.gate import Gate
 from collectors.inbox import Inbox
 from collectors.plan import Plan, make_plan, named_in, without
 from collectors.profile import Profile
+from collectors.profile_choice import ProfileChoice
 from collectors.request import Asked, Rpc, shortest_ms, subscribe_request
 from collectors.target import AUTO, Target
 from collectors.target_status import Phase, TargetStatus
@@ -40,13 +41,6 @@ HELD_S = 60.0
 TRIAL_S = 3.0
 """A part of a subscription that is not refused within this time is taken to be accepted."""
 MAX_PLANS = 64
-
-
-class ProfileChoice(NamedTuple):
-    """How a profile is found: by name or file, or by what the target says of itself."""
-
-    load: Callable[[str], Profile]
-    detect: Callable[[Capabilities], str | None]
 
 
 class Hub(NamedTuple):
@@ -197,7 +191,9 @@ class Session:
             name = profiles.detect(found)
             if name is None:
                 models = ", ".join(sorted({model.organization or model.name for model in found.models})[:5])
-                raise Failure("not_supported", f"no profile fits what the target says of itself ({models or 'no model'})")
+                raise Failure(
+                    "not_supported", f"no profile fits what the target says of itself ({models or 'no model'})"
+                )
         self._profile = profiles.load(name or "")
         self.status.profile = self._profile.name
         self._use(make_plan(target, found, self._profile))
@@ -233,7 +229,11 @@ class Session:
         # Of several that end at once, a refusal says more than the others' echo of it.
         failures = [(number, task.exception()) for number, task in enumerate(reading) if task in done]
         for number, failure in failures:
-            if isinstance(failure, Failure) and failure.sort.name in REFUSALS and self.status.phase is Phase.SUBSCRIBING:
+            if (
+                isinstance(failure, Failure)
+                and failure.sort.name in REFUSALS
+                and self.status.phase is Phase.SUBSCRIBING
+            ):
                 self._use(await self._next_plan(transport, plan, number, failure))
                 return
         for _, failure in failures:
@@ -274,7 +274,12 @@ class Session:
     async def _next_plan(self, transport: Transport, plan: Plan, number: int, failure: Failure) -> Plan:
         """The plan after a refusal: finds out which subscriptions are meant, by the text or by trying parts."""
         rpc = plan.rpcs[number]
-        if failure.sort.name == "unimplemented" and len(plan.rpcs) == 1 and len(rpc.asked) == 1 and not rpc.asked[0].alternatives:
+        if (
+            failure.sort.name == "unimplemented"
+            and len(plan.rpcs) == 1
+            and len(rpc.asked) == 1
+            and not rpc.asked[0].alternatives
+        ):
             raise failure
         named = named_in(failure.text, rpc)
         refused = dict.fromkeys(named, failure) if named else await self._refused(transport, rpc, failure)

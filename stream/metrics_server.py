@@ -1,6 +1,6 @@
 """Serves /metrics over HTTP: a few requests at a time, each with a deadline, whatever the clients do.
 
-In: an `Exporter`. Out: its text on http://HOST:PORT/metrics, from a thread that dies with the process.
+In: an exporter. Out: its text on http://HOST:PORT/metrics, from a thread that dies with the process.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from stream.errors import PausetraceError
-from stream.metrics import Exporter
 
 _log = logging.getLogger(__name__)
 
@@ -24,10 +23,18 @@ MAX_REQUESTS = 8
 REQUEST_DEADLINE_S = 5.0
 
 
+class Rendered(Protocol):
+    """Metrics that can be had as text, from any thread."""
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """The text in the form that the scraper wants, with its content type."""
+        ...
+
+
 class MetricsServer:
     """`with MetricsServer(exporter, port) as server:` serves for as long as the block; port 0 takes any free one."""
 
-    def __init__(self, exporter: Exporter, port: int, host: str = LOOPBACK) -> None:
+    def __init__(self, exporter: Rendered, port: int, host: str = LOOPBACK) -> None:
         try:
             self._server = _Server(exporter, host, port)
         except (OSError, OverflowError) as err:
@@ -60,7 +67,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, exporter: Exporter, host: str, port: int) -> None:
+    def __init__(self, exporter: Rendered, host: str, port: int) -> None:
         if ":" in host:
             self.address_family = socket.AF_INET6
         self.exporter = exporter

@@ -10,7 +10,20 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pausetrace.cli import capture, config, demo, explain, inventory, observe, replay, schema, steps, topics, traces
+from pausetrace.cli import (
+    capture,
+    collect,
+    config,
+    demo,
+    explain,
+    inventory,
+    observe,
+    replay,
+    schema,
+    steps,
+    topics,
+    traces,
+)
 from pausetrace.cli.options import HelpFormatter, Parser
 from stream.errors import EXIT_INTERRUPTED, EXIT_USAGE, MissingDependencyError, PausetraceError
 
@@ -18,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-GROUPS = (demo, traces, explain, observe, inventory, steps, topics, capture, replay, schema, config)
+GROUPS = (demo, traces, explain, observe, inventory, collect, steps, topics, capture, replay, schema, config)
 """One file a group of verbs; each has `register`."""
 
 EXTRAS = {

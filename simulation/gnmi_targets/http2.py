@@ -43,7 +43,7 @@ RESPONSE_HEADERS = b"\x88" + _header(b"content-type", b"application/grpc")
 
 
 def trailers(status: int, message: str = "") -> bytes:
-    """gRPC's status."""
+    """The status of an RPC."""
     return _header(b"grpc-status", b"%d" % status) + _header(b"grpc-message", message.encode()[:120])
 
 
