@@ -12,7 +12,7 @@ import xxhash
 
 def worker_of(target: str, workers: Sequence[str]) -> str:
     """The worker that follows this target."""
-    return max(workers, key=lambda worker: (xxhash.xxh64_intdigest(f"{worker}\0{target}"), worker))
+    return max(workers, key=lambda worker: (xxhash.xxh64_intdigest(f"{worker}\0{target}".encode()), worker))
 
 
 def shared_out(targets: Iterable[str], workers: Sequence[str]) -> dict[str, list[str]]:

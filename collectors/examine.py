@@ -70,7 +70,8 @@ async def examine(target: Target, choice: ProfileChoice) -> Examination:
         found, profile, plan = await _plan(target, choice, transport)
         encoding = plan.rpcs[0].encoding
         decoder = Decoder(PathTable(list_keys=choice.list_keys))
-        for rpc, asked in ((rpc, asked) for rpc in plan.rpcs for asked in rpc.asked):
+        pairs = [(rpc, asked) for rpc in plan.rpcs for asked in rpc.asked]
+        for rpc, asked in pairs:
             answers += [await _ask(transport, decoder, rpc, asked)]
     except PausetraceError as err:
         return Examination(target, found, profile, encoding, tuple(answers), err)
@@ -114,8 +115,7 @@ async def _plan(target: Target, choice: ProfileChoice, transport: Transport) -> 
 
 async def _ask(transport: Transport, decoder: Decoder, rpc: Rpc, asked: Asked) -> Answer:
     """One subscription by itself, mended for as long as the target's words say how."""
-    text = ""
-    wanted: Asked | None = asked
+    text, wanted = "", asked
     for _ in range(MAX_ROUNDS):
         stream = await transport.subscribe(subscribe_request(Rpc((wanted,), rpc.encoding, rpc.origin, rpc.target)))
         updates = 0

@@ -81,7 +81,7 @@ class GrpcTransport:
 
     async def capabilities(self, deadline_s: float) -> bytes:
         """The unary RPC, as bytes."""
-        call = self._opened.unary_unary(_CAPABILITIES)
+        call: Any = self._opened.unary_unary(_CAPABILITIES)
         try:
             async with asyncio.timeout(deadline_s):
                 answer: bytes = await call(gnmi_pb2.CapabilityRequest().SerializeToString(), metadata=self._metadata)
@@ -93,7 +93,7 @@ class GrpcTransport:
 
     async def subscribe(self, request: bytes, *, once: bool = False) -> GrpcStream:
         """Begins the RPC; its refusal, if any, comes with the first `read`."""
-        call = self._opened.stream_stream(_SUBSCRIBE)(metadata=self._metadata)
+        call: Any = self._opened.stream_stream(_SUBSCRIBE)(metadata=self._metadata)
         deadline_s = self._endpoint.connect_deadline_s
         try:
             async with asyncio.timeout(deadline_s):

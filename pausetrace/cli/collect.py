@@ -27,7 +27,7 @@ def register(verbs: Verbs) -> None:
     run = add_verb(
         group, "run", "collect", run_collect,
         "Subscribes to all targets of the inventory and publishes events, facts and the roster, until SIGTERM or\n"
-        "Ctrl-C. The inventory is read again when it changes and on SIGHUP: targets come, go and change without a restart.",
+        "Ctrl-C. The inventory is read again when it changes and on SIGHUP: targets come and go without a restart.",
     )  # fmt: skip
     run.add_argument("inventory", metavar="FILE", help="the inventory, in TOML")
     add_output_option(run, "kafka", "table", "jsonl")

@@ -20,7 +20,8 @@ Value = Any
 def elems_of(text: str) -> list[Elem]:
     """Elements of a path such as /interfaces/interface[name=Ethernet1/1]/state, with \\] and \\\\ inside of keys."""
     elems: list[Elem] = []
-    name, keys = "", {}
+    name = ""
+    keys: dict[str, str] = {}
     at = 0
     while at < len(text):
         char = text[at]
