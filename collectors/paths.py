@@ -88,7 +88,15 @@ def _escaped(text: str, special: str) -> str:
 
 
 def parse_path(text: str) -> Path:
-    """What `path_text` wrote; a path of a file may lack the first slash, or have one at its end. Raises ConfigError."""
+    """A path of a file or of `path_text`; it may lack the first slash, or have one at its end. Raises ConfigError."""
+    path = _read(text)
+    if any(not key for _, keys in path.elems for key, _ in keys):
+        raise _Reader(text).error("has a key without a name")
+    return path
+
+
+def _read(text: str) -> Path:
+    """What `path_text` wrote, whatever a device called things."""
     reader = _Reader(text)
     origin = ""
     name, stop = reader.until("/[:")
@@ -112,7 +120,7 @@ def parse_path(text: str) -> Path:
             else:
                 key, ends = reader.until("=")
                 value, closes = reader.until("]")
-                if not ends or not closes or not key:
+                if not ends or not closes:
                     raise reader.error("has a key that is not [name=value]")
                 if key in keys:
                     raise reader.error(f"has the key {key} twice in one element")
@@ -220,7 +228,7 @@ class PathTable:
 
     def path(self, path_id: int) -> Path:
         """The path of a number, made anew from its text."""
-        return parse_path(self._texts[path_id])
+        return _read(self._texts[path_id])
 
     def text(self, path_id: int) -> str:
         """The path of a number as text."""
