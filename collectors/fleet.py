@@ -15,8 +15,10 @@ from collectors.path_map import (
     GROUP,
     NO_DIMENSION,
     OF_BYTES,
+    OF_EVENTS,
     OF_PACKETS,
     OF_QUANTA,
+    OF_STORMS,
     PRIORITY,
     QUANTUM_BITS,
     QUEUE,
@@ -26,7 +28,7 @@ from collectors.path_map import (
 from stream.counters import MOST, SECOND_NS, Counters
 from stream.facts import PRIORITIES, PriorityMaps
 from stream.kinds import ESTIMATED, NO_PRIORITY, UNKNOWN
-from stream.priorities import NO_MAPS, priorities_of_group, priorities_of_queue
+from stream.priorities import NO_MAPS, priorities_of_group, priorities_of_queue, sort_priority
 
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -37,6 +39,10 @@ NO_SUCH = 254
 _NUMBERS = 256
 _FRAME_BITS = 84 * 8
 """Of the shortest frame, with preamble and gap."""
+_CODE_WORD_BITS = 5280
+"""Of the shortest code word, RS(528,514) (IEEE 802.3, clause 91); no other event of a link is as frequent."""
+_STORMS_PER_S = 1000
+"""No PFC watchdog looks at a queue more often."""
 
 
 class Series:
@@ -126,13 +132,16 @@ class Fleet:
         table[NO_DIMENSION] = NO_PRIORITY
         table[PRIORITY, :PRIORITIES] = np.arange(PRIORITIES)
         estimated = np.zeros((4, _NUMBERS), np.uint8)
-        for dimension, of in ((QUEUE, priorities_of_queue), (GROUP, priorities_of_group)):
-            for number in range(_NUMBERS):
+        sortings = [sort_priority(priority, maps) for priority in range(PRIORITIES)]
+        for dimension, of, numbers in (
+            (QUEUE, priorities_of_queue, {sorting.queue for sorting in sortings}),
+            (GROUP, priorities_of_group, {sorting.priority_group for sorting in sortings}),
+        ):
+            for number in numbers:
                 found = of(number, maps)
-                if found.priorities:
-                    # Of a queue that several priorities share, the row speaks of the first, and is marked.
-                    table[dimension, number] = found.priorities[0]
-                    estimated[dimension, number] = found.quality | ESTIMATED * (len(found.priorities) > 1)
+                # Of a queue that several priorities share, the row speaks of the first, and is marked.
+                table[dimension, number] = found.priorities[0]
+                estimated[dimension, number] = found.quality | ESTIMATED * (len(found.priorities) > 1)
         self.priority[slot], self.estimated[slot] = table, estimated
 
     def know_speed(self, slot: int, port: int, speed_mbps: int) -> None:
@@ -189,8 +198,10 @@ class Fleet:
         speed = np.where(speed > 0, speed, self.paths.profile.max_speed_mbps)
         bound, numerator, denominator = told.bound[leaves], told.numerator[leaves], told.denominator[leaves]
         per_s = np.full(len(leaves), SECOND_NS)
-        for of, bits in ((OF_BYTES, 8), (OF_PACKETS, _FRAME_BITS), (OF_QUANTA, QUANTUM_BITS)):
-            per_s = np.where(bound == of, speed * 1_000_000 // bits + 1, per_s)
+        bits = ((OF_BYTES, 8), (OF_PACKETS, _FRAME_BITS), (OF_QUANTA, QUANTUM_BITS), (OF_EVENTS, _CODE_WORD_BITS))
+        for of, bits_each in bits:
+            per_s = np.where(bound == of, speed * 1_000_000 // bits_each + 1, per_s)
+        per_s = np.where(bound == OF_STORMS, _STORMS_PER_S, per_s)
         most = per_s // numerator * denominator + per_s % numerator * denominator // numerator + 1
         error_ns = np.full(len(leaves), self.paths.profile.stamp_error_ms * 1_000_000)
         self.series.counters.limit(series, told.bits[leaves].astype(np.int64), most, error_ns, self.period_ns[slots])

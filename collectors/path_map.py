@@ -35,11 +35,12 @@ _QUALITY = {"": 0, "EXACT": EXACT, "ESTIMATED": ESTIMATED}
 NO_DIMENSION, PRIORITY, QUEUE, GROUP = range(4)
 DIMENSIONS = {"priority": PRIORITY, "queue": QUEUE, "queue_name": QUEUE, "group": GROUP}
 
-# What bounds the speed of a counter: the bytes or packets of its port's line rate, time itself, pause quanta.
-OF_BYTES, OF_PACKETS, OF_TIME, OF_QUANTA = range(4)
+# What bounds the speed of a counter: its port's line rate in bytes, packets, pause quanta or FEC code words, time itself,
+# or how often a queue can be stuck.
+OF_BYTES, OF_PACKETS, OF_TIME, OF_QUANTA, OF_EVENTS, OF_STORMS = range(6)
 _BOUNDS = {
-    "bytes": OF_BYTES, "cells": OF_BYTES, "frames": OF_PACKETS, "packets": OF_PACKETS, "events": OF_PACKETS,
-    "flag": OF_PACKETS, "quanta": OF_QUANTA, "ns": OF_TIME, "us": OF_TIME, "ms": OF_TIME, "s": OF_TIME,
+    "bytes": OF_BYTES, "cells": OF_BYTES, "frames": OF_PACKETS, "packets": OF_PACKETS, "events": OF_EVENTS,
+    "flag": OF_EVENTS, "quanta": OF_QUANTA, "ns": OF_TIME, "us": OF_TIME, "ms": OF_TIME, "s": OF_TIME,
 }  # fmt: skip
 NS_OF = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 QUANTUM_BITS = 512
@@ -226,7 +227,8 @@ class PathMap:
             numerator *= NS_OF[row.unit]
         self._leaf_rows.append(
             (
-                SEMANTICS[row.semantics], number, port, _BOUNDS[row.unit], row.bits,
+                SEMANTICS[row.semantics], number, port,
+                OF_STORMS if row.semantics in ("found", "restored") else _BOUNDS[row.unit], row.bits,
                 numerator, denominator, row.window_ms * 1_000_000, _QUALITY[row.quality],
             )
         )  # fmt: skip

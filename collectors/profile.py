@@ -200,7 +200,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """Name of a profile whose subscriptions, rows, facts and records this one has too, where it does not say them anew
     (rows and records by name, subscriptions and facts by path)."""
     without: tuple[str, ...] = ()
-    """Names of rows and paths of subscriptions of that profile that this one leaves out."""
+    """Rows of that profile by name (`*` is any text), and subscriptions by path, that this one leaves out."""
     origin: str = ""
     target: str = ""
     encodings: tuple[Encoding, ...] = ("PROTO", "JSON_IETF", "JSON")

@@ -122,8 +122,12 @@ def _extended(base: Profile, own: Profile) -> Profile:
     """The profile with what it does not say itself from the one that it extends."""
 
     def kept(of_base: tuple[Row, ...] | tuple[Record, ...], of_own: Iterable[str]) -> list[Row | Record]:
-        said = {*own.without, *of_own}
-        return [entry for entry in of_base if entry.name not in said]
+        said = set(of_own)
+        return [
+            entry
+            for entry in of_base
+            if entry.name not in said and not any(fnmatchcase(entry.name, each) for each in own.without)
+        ]
 
     paths = {*own.without, *(each.path for each in own.subscribe)}
     told_facts = {path for fact in own.fact for path in fact.paths}
