@@ -27,12 +27,15 @@ _CLOSE_DEADLINE_S = 2.0
 class GrpcStream:
     """One Subscribe RPC of grpc.aio."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, refused: Failure | None = None) -> None:
         self._call = call
+        self._refused = refused
         self._answered = False
 
     async def read(self) -> Sequence[bytes]:
         """One message, or none at the end."""
+        if self._refused is not None:
+            raise self._refused
         try:
             message = await self._call.read()
             if message is not grpc.aio.EOF:
@@ -101,7 +104,7 @@ class GrpcTransport:
                 if once:
                     await call.done_writing()
         except grpc.aio.AioRpcError as err:
-            raise _failure(err, connected=False) from err
+            return GrpcStream(call, _failure(err, connected=False))
         except TimeoutError as err:
             call.cancel()
             raise Failure("connect_deadline", f"Subscribe within {deadline_s:g} s") from err

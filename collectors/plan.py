@@ -88,7 +88,8 @@ def without(plan: Plan, number: int, refused: Mapping[Asked, Failure]) -> Plan:
     else:
         del rpcs[number]
     if not rpcs:
-        raise Failure("invalid_argument", f"every path is refused: {gone[-1][1]}")
+        last = next(failure for failure in refused.values())
+        raise Failure(last.sort.name, f"every path is refused: {last.text}", last.status)
     return Plan(tuple(rpcs), tuple(gone))
 
 

@@ -274,13 +274,6 @@ class Session:
     async def _next_plan(self, transport: Transport, plan: Plan, number: int, failure: Failure) -> Plan:
         """The plan after a refusal: finds out which subscriptions are meant, by the text or by trying parts."""
         rpc = plan.rpcs[number]
-        if (
-            failure.sort.name == "unimplemented"
-            and len(plan.rpcs) == 1
-            and len(rpc.asked) == 1
-            and not rpc.asked[0].alternatives
-        ):
-            raise failure
         named = named_in(failure.text, rpc)
         refused = dict.fromkeys(named, failure) if named else await self._refused(transport, rpc, failure)
         if not refused:

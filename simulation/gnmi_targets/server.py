@@ -5,10 +5,8 @@ In: `Leaves`, a `Behaviour`, a clock. Out: a listening port. For bytes that no h
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from os.path import commonprefix
 from types import TracebackType
 from typing import Any, Self
 
@@ -191,9 +189,9 @@ class FakeTarget:
     async def _wait(self, wanted: Sequence[_Wanted]) -> None:
         """Until something is due: a sample, a heartbeat or a change."""
         times = [min(each.due_ns, each.heartbeat_due_ns) for each in wanted]
-        for each in wanted:
-            if each.on_change and (change := self.leaves.next_change_ns(each.paths, each.told_ns)) is not None:
-                times.append(change)
+        changing = [each for each in wanted if each.on_change]
+        changes = [self.leaves.next_change_ns(each.paths, each.told_ns) for each in changing]
+        times += [change for change in changes if change is not None]
         await self._clock.sleep_until(min([*times, self._clock.now_ns() + DEFAULT_INTERVAL_NS]))
 
     async def _tell_due(self, writer: _Writer, each: _Wanted, now_ns: int) -> None:
@@ -266,13 +264,13 @@ class _Writer:
 
     def _message(self, now_ns: int, updates: Sequence[tuple[str, Value]]) -> bytes:
         behaviour = self._behaviour
-        prefix = ""
-        if behaviour.prefix == "common" and len(updates) > 1:
-            parts = commonprefix([path.split("/") for path, _ in updates])
-            prefix = "/".join(parts[:-1] if len(parts) == len(updates[0][0].split("/")) else parts)
-        made = [(path[len(prefix) :], value) for path, value in updates]
-        if behaviour.keys_reversed:
-            made = [(_reversed_keys(path), value) for path, value in made]
+        elems = [elems_of(path) for path, _ in updates]
+        shared = _shared(elems) if behaviour.prefix == "common" and len(updates) > 1 else 0
+        prefix = _text(elems[0][:shared]) if shared else ""
+        made = [
+            (_text(each[shared:], backwards=behaviour.keys_reversed), value)
+            for each, (_, value) in zip(elems, updates, strict=True)
+        ]
         named = behaviour.prefix != "none"
         return notification(
             self._time(now_ns),
@@ -298,9 +296,17 @@ def _elems(path: Any) -> list[Elem]:
     return [(elem.name, dict(elem.key)) for elem in path.elem]
 
 
-def _text(elems: Sequence[Elem]) -> str:
-    return "".join(f"/{name}" + "".join(f"[{k}={v}]" for k, v in keys.items()) for name, keys in elems)
+def _shared(paths: Sequence[Sequence[Elem]]) -> int:
+    """How many elements all paths begin with, without the last of any."""
+    least = min(len(path) for path in paths) - 1
+    return next((at for at in range(least) if any(path[at] != paths[0][at] for path in paths)), least)
 
 
-def _reversed_keys(path: str) -> str:
-    return _text([(name, dict(reversed(list(keys.items())))) for name, keys in elems_of(path)])
+def _text(elems: Sequence[Elem], *, backwards: bool = False) -> str:
+    text = ""
+    for name, keys in elems:
+        text += f"/{name}"
+        for key, value in sorted(keys.items(), reverse=backwards):
+            escaped = value.replace("\\", "\\\\").replace("]", "\\]")
+            text += f"[{key}={escaped}]"
+    return text
