@@ -31,17 +31,33 @@ PAD = 0 if CHECKED else 8
 """Bytes that must follow what is read: a load takes eight at once."""
 
 _ROOM = Path(__file__).parent
-_SOURCES = ("compiled", "json_values", "layout", "protobuf", "scan", "spellings")
+_SOURCES = (
+    "compiled", "gnmi_fields", "json_scalars", "json_tree", "layout", "numerals", "protobuf", "scan", "spellings",
+)  # fmt: skip
 _FOLDER = folder_by_sources(_ROOM, (_ROOM / f"{name}.py" for name in _SOURCES))
 
 
 def kernel(function: Function) -> Function:
-    """The compiled function; NUMBA_DISABLE_JIT=1 leaves it as it is."""
+    """A compiled function that Python calls; NUMBA_DISABLE_JIT=1 leaves it as it is."""
+    return _compiled(function)
+
+
+def inner(function: Function) -> Function:
+    """A compiled function that kernels alone call: the ways into it from Python would take as long to compile."""
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def inlined(function: Function) -> Function:
+    """A small part of a loop, which becomes one with it. Where all were this, compiling took three times as long."""
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: Function, **options: Any) -> Function:
     others = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # as above
     if _FOLDER is not None:
         numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]  # as above
     try:
-        compiled: Function = njit(cache=True, _nrt=False, error_model="numpy")(function)  # type: ignore[call-overload]  # not in its stubs
+        compiled: Function = njit(cache=True, _nrt=False, error_model="numpy", **options)(function)
     finally:
         numba.config.CACHE_DIR = others  # type: ignore[attr-defined]  # as above
     return compiled
@@ -96,11 +112,11 @@ def _fast_part(data: Bytes, at: int, size: int) -> int:
     return _word(data, at) & ((1 << (8 * size)) - 1)  # type: ignore[no-any-return]  # compiled
 
 
-byte = kernel(_plain_byte if CHECKED else _fast_byte)
+byte = inner(_plain_byte if CHECKED else _fast_byte)
 """The byte at a place."""
-word = kernel(_plain_word if CHECKED else _fast_word)
+word = inner(_plain_word if CHECKED else _fast_word)
 """The eight bytes from a place on, the first the lowest."""
-part = kernel(_plain_part if CHECKED else _fast_part)
+part = inner(_plain_part if CHECKED else _fast_part)
 """As many bytes from a place on, 0 to 7, the first the lowest."""
 
 _FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)
@@ -117,5 +133,5 @@ def _fast_mixed(state: int, more: int) -> int:
     return product ^ (product >> 29)
 
 
-mixed = kernel(_plain_mixed if INTERPRETED else _fast_mixed)
+mixed = inner(_plain_mixed if INTERPRETED else _fast_mixed)
 """A hash with one more word in it."""

@@ -55,7 +55,7 @@ E_HASH, E_OWNER, E_AT, E_SIZE, E_PATH, E_NEXT, E_BRANCH, E_LIST = range(8)
 ENTRY_WORDS = 8
 ROOT = 0
 """The entry of nothing at all: paths without a prefix continue it."""
-# How a spelling continues its owner, in the low bits of E_OWNER; the entry it continues above, the place in a list on top.
+# How a spelling continues its owner: in the low bits of E_OWNER, above them the entry, on top the place in a list.
 PREFIX, PATH, NAME, MEMBER, KEY, PLACE, LIST = range(1, 8)
 OWNER_BIT = 3
 PLACE_BIT = 35

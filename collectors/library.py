@@ -1,7 +1,7 @@
-"""Messages that the kernels leave to the protobuf library: it says whether they are well-formed, and writes them plainly.
+"""What the kernels leave to the protobuf library: it says whether a message is well-formed, and writes it plainly.
 
-In: the raw bytes of a SubscribeResponse. Out: bytes that say the same in fields that the kernels read, or the deprecated
-error that a device sent; DecodeError for what is no SubscribeResponse.
+In: the raw bytes of a SubscribeResponse. Out: bytes that say the same in fields that the kernels read, or the
+deprecated error that a device sent; DecodeError for what is no SubscribeResponse.
 """
 
 from __future__ import annotations

@@ -169,8 +169,8 @@ class PathTable:
     """Numbers of paths, and the spellings they have been met in.
 
     `limit` bounds the spellings of all targets, `per_target` those that one target may bring: rows beyond are left out
-    and counted, and no target takes another's room. Targets of one model share spellings. `list_keys` says of JSON lists
-    by name (without that of a module) which leaves of an entry are its keys.
+    and counted, and no target takes another's room. Targets of one model share spellings. `list_keys` says of JSON
+    lists, by name (without that of a module), which leaves of an entry are its keys.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The decoder's pass over a batch: SubscribeResponse bytes to rows, without an object for a message, update or path.
 
 In: messages one behind the other and the table of spellings. Out: rows, of each message what it is, and what has to be
-done before it can be read in full: spellings that nobody has resolved yet, messages that the protobuf library must judge.
+done before it can be read in full: spellings that nobody has resolved, messages that the protobuf library must judge.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from collectors.compiled import Bytes, byte, kernel
-from collectors.json_values import json_scalar, space, tree
+from collectors.compiled import Bytes, byte, inner, kernel
+from collectors.gnmi_fields import response, update
+from collectors.json_scalars import json_scalar, space
+from collectors.json_tree import tree
 from collectors.layout import (
     BAD,
     DELETE,
@@ -38,33 +40,31 @@ from collectors.layout import (
     NAME,
     NO_ROOM,
     NO_ROWS,
-    NONE,
     OK,
     OP_BIT,
     OWNER_BIT,
     PATH,
     PREFIX,
     QUOTED,
-    REFUSED,
-    ROOM_FOR_ENTRIES,
-    ROOM_FOR_ROWS,
-    ROOT,
     R_PATH_MESSAGE,
     R_SLICE,
     R_SMALL,
     R_VALUE,
+    ROOM_FOR_ENTRIES,
+    ROOM_FOR_ROWS,
+    ROOT,
+    S_BYTES_LAID,
     S_FIRST,
     S_INEXACT,
-    S_BYTES_LAID,
     S_LEAST_TARGET,
     S_LOST,
     S_MOST_BYTES,
     S_MOST_ROWS,
     S_MOST_TARGET,
-    S_UNUSUAL,
     S_PENDING,
     S_ROWS,
     S_STOP,
+    S_UNUSUAL,
     SORT_BIT,
     SYNC,
     T_LAST,
@@ -77,7 +77,8 @@ from collectors.layout import (
     UNREAD,
     WANTED,
 )
-from collectors.protobuf import LENGTH, VARINT, integer, is_utf8, length, response, skipped, tag, update, varint, whole_varint
+from collectors.numerals import short_integer
+from collectors.protobuf import LENGTH, VARINT, is_utf8, length, skipped, tag, varint, whole_varint
 from collectors.spellings import following, is_spelling, looked_up
 
 Ints = npt.NDArray[np.int64]
@@ -89,7 +90,7 @@ _PATH_TAG, _VALUE_TAG = 1 << 3 | LENGTH, 3 << 3 | LENGTH
 _INT_TAG, _UINT_TAG, _JSON_TAG, _JSON_IETF_TAG = 2 << 3, 3 << 3, 10 << 3 | LENGTH, 11 << 3 | LENGTH
 
 
-@kernel
+@inner
 def _split_prefix(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Begin and end of a prefix's target, which is no part of any path, where it is the last field; else `end` twice.
 
@@ -111,7 +112,7 @@ def _split_prefix(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return end, end
 
 
-@kernel
+@inner
 def _prefix(
     data: Bytes,
     at: int,
@@ -144,7 +145,8 @@ def _prefix(
     if behind == at:
         return ROOT
     entry = following(
-        data, at, behind - at, np.int64(PREFIX), targets[target, T_PREFIX], np.int64(E_NEXT), target, texts, entries, slots, targets, state
+        data, at, behind - at, np.int64(PREFIX), targets[target, T_PREFIX], np.int64(E_NEXT), target, texts, entries,
+        slots, targets, state,
     )  # fmt: skip
     if entry >= 0:
         targets[target, T_PREFIX] = entry
@@ -155,7 +157,7 @@ def _prefix(
     return entry
 
 
-@kernel
+@inner
 def _notification(
     data: Bytes,
     at: int,
@@ -175,7 +177,7 @@ def _notification(
     room = min(np.int64(len(rows)), first_row + state[S_MOST_ROWS])
     prefix = np.int64(ROOT)
     prefixes = lost = 0
-    entry = targets[target, T_LAST]
+    entry, last_entry = targets[target, T_LAST], len(entries) - 1
     paths = False
     while at < end:
         field, wire, at = tag(data, at, end)
@@ -203,19 +205,23 @@ def _notification(
             behind = path = begin + 2
             if at - begin >= 4 and byte(data, begin) == _PATH_TAG:
                 behind += byte(data, begin + 1)
-            if path < behind < at - 3 and byte(data, behind) == _VALUE_TAG and byte(data, behind + 1) == at - behind - 2:
+            if (
+                path < behind < at - 3
+                and byte(data, behind) == _VALUE_TAG
+                and byte(data, behind + 1) == at - behind - 2
+            ):
                 path_end = behind
                 behind += 2
                 form = byte(data, behind)
                 size = byte(data, behind + 1)
-                if form == _UINT_TAG or form == _INT_TAG:
+                if form in (_UINT_TAG, _INT_TAG):
                     value, whole = whole_varint(data, behind + 1, at)
                     if not whole:
                         sort = BAD
                     else:
                         sort = UINT if value < 0 and form == _UINT_TAG else INT
                         form >>= 3
-                elif (form == _JSON_TAG or form == _JSON_IETF_TAG) and size == at - behind - 2:
+                elif form in (_JSON_TAG, _JSON_IETF_TAG) and size == at - behind - 2:
                     sort, form, first, last = JSON, form >> 3, behind + 2, at
                 else:
                     sort = BAD
@@ -234,7 +240,7 @@ def _notification(
                 return BAD
             prefixes = 1
             prefix = _prefix(data, begin, at, message, target, messages, texts, entries, slots, targets, state)
-            if prefix == BAD or prefix == NO_ROOM:
+            if prefix in (BAD, NO_ROOM):
                 return prefix
             continue
         elif field == 3:
@@ -245,27 +251,29 @@ def _notification(
         if prefix < 0:
             lost += 1
             continue
-        # What came after the last path the last time comes again: telemetry repeats itself.
-        before, entry = entry, entries[entry, E_NEXT]
-        owner = prefix << OWNER_BIT | PATH
-        if not is_spelling(data, path, path_end - path, owner, entry, texts, entries):
-            entry = looked_up(data, path, path_end - path, owner, target, texts, entries, slots, targets, state)
+        # Telemetry repeats itself: the next path is most often the one that was first met after the last one, or the
+        # one that came after it the last time.
+        before, entry = entry, min(entry + 1, last_entry)
+        owner, size = prefix << OWNER_BIT | PATH, path_end - path
+        if not is_spelling(data, path, size, owner, entry, texts, entries):
+            entry = following(
+                data, path, size, owner, before, np.int64(E_NEXT), target, texts, entries, slots, targets, state
+            )  # fmt: skip
             if entry < 0:
                 if entry == NO_ROOM:
                     return NO_ROOM
                 lost += 1
                 entry = before
                 continue
-            entries[before, E_NEXT] = entry
         number = entries[entry, E_PATH]
         if number < 0:
             if number == INVALID:
                 return BAD
             state[S_PENDING] = min(state[S_PENDING], message)
         if sort == JSON and last - first > 2 and byte(data, first) == _QUOTE and byte(data, last - 1) == _QUOTE:
-            whole_sort, number_read = integer(data, first + 1, last - 1)
-            if whole_sort != NONE:
-                sort, flags, value, first, last = whole_sort, QUOTED, number_read, first + 1, last - 1
+            digits = short_integer(data, first + 1, last - 1)
+            if digits >= 0:
+                sort, flags, value, first, last = INT, QUOTED, digits, first + 1, last - 1
         if sort == JSON:
             inner = space(data, first, last)
             if inner < last and (byte(data, inner) == _OBJECT or byte(data, inner) == _ARRAY):
@@ -308,7 +316,7 @@ def _notification(
 
 @kernel
 def lay_out(messages: Ints, state: Ints) -> None:
-    """Sets every message's place and status from its size, and state[S_BYTES_LAID], [S_LEAST_TARGET], [S_MOST_TARGET]."""
+    """Sets every message's place and status from its size; sums up in state[S_BYTES_LAID] and the two behind it."""
     at = least = most = np.int64(0)
     for message in range(len(messages) - 1):
         size, target = messages[message, M_SIZE], messages[message, M_TARGET]

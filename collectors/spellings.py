@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from collectors.compiled import Bytes, byte, kernel, mixed, part, word
+from collectors.compiled import Bytes, byte, inner, kernel, mixed, part, word
 from collectors.layout import (
+    BYTES_AN_ENTRY,
     E_AT,
     E_BRANCH,
     E_HASH,
@@ -33,14 +34,13 @@ from collectors.layout import (
     T_BYTES,
     T_ENTRIES,
     UNRESOLVED,
-    BYTES_AN_ENTRY,
 )
 
 Ints = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.int32]
 
 
-@kernel
+@inner
 def same(data: Bytes, at: int, others: Bytes, other: int, size: int) -> bool:
     """Whether so many bytes are equal."""
     if size < 8:
@@ -58,7 +58,7 @@ def same(data: Bytes, at: int, others: Bytes, other: int, size: int) -> bool:
     return word(data, at + size - 8) == word(others, other + size - 8)
 
 
-@kernel
+@inner
 def is_spelling(data: Bytes, at: int, size: int, owner: int, entry: int, texts: Bytes, entries: Ints) -> bool:
     """Whether the entry is of these bytes."""
     return (
@@ -68,7 +68,7 @@ def is_spelling(data: Bytes, at: int, size: int, owner: int, entry: int, texts: 
     )
 
 
-@kernel
+@inner
 def _hashed(data: Bytes, at: int, size: int, seed: int) -> int:
     state = mixed(seed, size)
     whole = size & ~7
@@ -133,7 +133,7 @@ def looked_up(
     return count
 
 
-@kernel
+@inner
 def following(
     data: Bytes,
     at: int,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def folder_by_sources(room: Path, sources: Iterable[Path]) -> Path | None:
-    """The folder, which exists; those of earlier sources are gone. None where it cannot be made: Numba finds another."""
+    """The folder, which exists; those of earlier sources are gone. None where none can be made: Numba finds one."""
     digest = hashlib.sha256()
     for source in sorted(sources):
         digest.update(source.read_bytes())

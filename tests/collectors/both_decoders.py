@@ -12,13 +12,14 @@ import sys
 from collections import Counter
 from typing import Any
 
+from google.protobuf.any_pb2 import Any as AnyMessage
+
 from collectors.columns import Columns
 from collectors.compiled import CHECKED
 from collectors.layout import SORTS, STATUSES
 from collectors.messages import gnmi_pb2
 from collectors.paths import PathTable
 from collectors.wire import QUOTED, Decoder
-from google.protobuf.any_pb2 import Any as AnyMessage
 from tests.collectors.gnmi_messages import LIST_KEYS, messages
 from tests.reference import gnmi_wire
 

@@ -10,10 +10,35 @@ import random
 from collections.abc import Iterator
 
 VARINT, FIXED64, LENGTH, GROUP, FIXED32 = 0, 1, 2, 3, 5
-NAMES = ("interfaces", "interface", "state", "counters", "in-octets", "qos:queues", "queue", "If-list", "Ü", "", "a/b", "a[b]")
+NAMES = (
+    "interfaces",
+    "interface",
+    "state",
+    "counters",
+    "in-octets",
+    "qos:queues",
+    "queue",
+    "If-list",
+    "Ü",
+    "",
+    "a/b",
+    "a[b]",
+)
 KEYS = ("name", "index", "queue-name", "é")
 VALUES = ("Ethernet1", "Ethernet1/1", "3", "a]b\\c", "", "ü" * 20, "0")
-TEXTS = ("", "up", "7", "-12", "007", "18446744073709551615", "9223372036854775808", "naïve", "x" * 300, "\u20ac" * 9, "1.5")
+TEXTS = (
+    "",
+    "up",
+    "7",
+    "-12",
+    "007",
+    "18446744073709551615",
+    "9223372036854775808",
+    "naïve",
+    "x" * 300,
+    "\u20ac" * 9,
+    "1.5",
+)
 INTEGERS = (0, 1, 7, 127, 128, 16383, 16384, 2**31 - 1, 2**32, 2**53 + 1, 2**56, 2**63 - 1, 2**63, 2**64 - 1)
 JSON_NUMBERS = (
     "0", "-0", "7", "-3", "12345678", "123456789", "1234567890123456", "12345678901234567", "123456789012345678",
@@ -61,12 +86,18 @@ class Writer:
     def text(self, field: int, text: str) -> bytes:
         raw = text.encode()
         if self.is_odd(0.05):
-            raw += self.rng.choice((b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\xf0\x9f\x98\x80"))
+            raw += self.rng.choice(
+                (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\xf0\x9f\x98\x80")
+            )
         return self.bytes_of(field, raw)
 
     def unknown(self) -> bytes:
         rng = self.rng
-        number = rng.choice((0, 1, 2, 3, 4, 5, 7, 15, 16, 99, 2**29 - 1, 2**29)) if self.is_odd(0.3) else rng.randrange(16, 40)
+        number = (
+            rng.choice((0, 1, 2, 3, 4, 5, 7, 15, 16, 99, 2**29 - 1, 2**29))
+            if self.is_odd(0.3)
+            else rng.randrange(16, 40)
+        )
         wire = rng.randrange(8) if self.is_odd() else rng.choice((VARINT, FIXED64, LENGTH, FIXED32))
         head = self.tag(number, wire)
         if wire == VARINT:
@@ -99,8 +130,10 @@ class Writer:
             fields.append(self.text(2, rng.choice(("openconfig", "", "a:b"))))
         for _ in range(rng.randint(0, most)):
             inside = [self.text(1, rng.choice(NAMES if self.is_odd() else NAMES[:8]))]
-            for key in rng.sample(KEYS, rng.choice((0, 0, 0, 1, 2))):
-                inside.append(self.bytes_of(2, self.message([self.text(1, key), self.text(2, rng.choice(VALUES))])))
+            keys = rng.sample(KEYS, rng.choice((0, 0, 0, 1, 2)))
+            inside += [
+                self.bytes_of(2, self.message([self.text(1, key), self.text(2, rng.choice(VALUES))])) for key in keys
+            ]
             fields.append(self.bytes_of(3, self.message(inside)))
         if target is not None:
             fields.append(self.text(4, target))
@@ -111,7 +144,10 @@ class Writer:
         pad = rng.choice(("", "", "", " ", "\n\t"))
         kind = rng.randrange(8)
         if kind < 2 and depth < 5:
-            names = [f'"{rng.choice((*NAMES[:8], "name", "m:name", "index", "SAI_PORT_STAT_PFC_3_RX_PKTS"))}"' for _ in range(rng.randrange(4))]
+            names = [
+                f'"{rng.choice((*NAMES[:8], "name", "m:name", "index", "SAI_PORT_STAT_PFC_3_RX_PKTS"))}"'
+                for _ in range(rng.randrange(4))
+            ]
             if self.is_odd(0.1):
                 names.append('"a\\n"')
             members = [f"{pad}{name}{pad}:{pad}{self.json_text(depth + 1)}" for name in names]
@@ -119,10 +155,16 @@ class Writer:
         if kind == 2 and depth < 5:
             return "[" + ",".join(self.json_text(depth + 1) for _ in range(rng.randrange(4))) + pad + "]"
         if kind < 5:
-            number = str(rng.getrandbits(rng.randrange(1, 70))) if rng.random() < 0.5 else rng.choice(JSON_NUMBERS[: None if self.is_odd() else -7])
+            number = (
+                str(rng.getrandbits(rng.randrange(1, 70)))
+                if rng.random() < 0.5
+                else rng.choice(JSON_NUMBERS[: None if self.is_odd() else -7])
+            )
             return f'"{number}"' if rng.random() < 0.5 else number
         if kind == 5:
-            return rng.choice(("true", "false", "null", "nul", "True") if self.is_odd(0.3) else ("true", "false", "null"))
+            return rng.choice(
+                ("true", "false", "null", "nul", "True") if self.is_odd(0.3) else ("true", "false", "null")
+            )
         return '"' + (rng.choice(JSON_STRINGS) if self.is_odd() else "up") + '"'
 
     def json_bytes(self) -> bytes:
@@ -157,13 +199,18 @@ class Writer:
         elif kind == 14:
             fields = [self.tag(14, FIXED64) + rng.randbytes(8)]
         elif kind == 7:
-            inside = [self.number(1, rng.choice((integer, -integer))), self.number(2, rng.choice((0, 1, 3, 18, 22, 23, 300, 400)))]
+            inside = [
+                self.number(1, rng.choice((integer, -integer))),
+                self.number(2, rng.choice((0, 1, 3, 18, 22, 23, 300, 400))),
+            ]
             fields = [self.bytes_of(7, self.message(inside[: rng.choice((1, 2, 2, 2))]))]
         elif kind == 8:
             elements = [self.bytes_of(1, self.typed_value(nested + 1)) for _ in range(rng.randrange(4))]
             fields = [self.bytes_of(8, self.message(elements))]
         elif kind == 9:
-            fields = [self.bytes_of(9, self.message([self.text(1, "type.example/x"), self.bytes_of(2, rng.randbytes(9))]))]
+            fields = [
+                self.bytes_of(9, self.message([self.text(1, "type.example/x"), self.bytes_of(2, rng.randbytes(9))]))
+            ]
         elif kind in (10, 11):
             fields = [self.bytes_of(kind, self.json_bytes())]
         if self.is_odd(0.1):
@@ -174,7 +221,9 @@ class Writer:
         rng = self.rng
         fields = [self.bytes_of(1, self.path())]
         if self.is_odd(0.05):
-            fields.append(self.bytes_of(2, self.message([self.bytes_of(1, self.json_bytes()), self.number(2, rng.randrange(7))])))
+            fields.append(
+                self.bytes_of(2, self.message([self.bytes_of(1, self.json_bytes()), self.number(2, rng.randrange(7))]))
+            )
         if not self.is_odd(0.1):
             fields.append(self.bytes_of(3, self.typed_value()))
         if rng.random() < 0.1:

@@ -1,4 +1,4 @@
-"""The slow, obvious reader of a SubscribeResponse, with the protobuf library and recursion: the twin of collectors.wire.
+"""The slow, obvious reader of a SubscribeResponse, by the protobuf library and recursion: the twin of collectors.wire.
 
 In: raw bytes. Out: what the message is and its rows as plain Python objects.
 """

@@ -1,4 +1,4 @@
-"""JSON and JSON_IETF values (RFC 8259, RFC 7951): a scalar is one value, an object or list is one row for each of its leaves.
+"""JSON and JSON_IETF objects and lists (RFC 8259, RFC 7951): one row for each leaf.
 
 SONiC answers a port with one object of some 150 counters as quoted decimals, NX-OS with trees. A member's name is a
 spelling that continues the object's; an entry of a list continues it by its keys, where the list is known to have keys,
@@ -10,23 +10,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from collectors.compiled import Bytes, byte, kernel
+from collectors.compiled import Bytes, byte, inner
+from collectors.json_scalars import json_scalar, space, string_end
 from collectors.layout import (
     BAD,
-    BOOL,
+    E_AT,
     E_BRANCH,
     E_LIST,
     E_NEXT,
-    E_AT,
-    E_OWNER,
     E_PATH,
     E_SIZE,
-    ESCAPED,
     FLAGS_BIT,
-    FLOAT,
     FORM_BIT,
     INEXACT,
-    INT,
     INVALID,
     JSON,
     KEY,
@@ -38,12 +34,11 @@ from collectors.layout import (
     OWNER_BIT,
     PLACE,
     PLACE_BIT,
-    QUOTED,
-    REFUSED,
     R_PATH_MESSAGE,
     R_SLICE,
     R_SMALL,
     R_VALUE,
+    REFUSED,
     S_INEXACT,
     S_LOST,
     S_MOST_ROWS,
@@ -53,11 +48,10 @@ from collectors.layout import (
     SORT_BIT,
     STACK_DEPTH,
     STACK_WORDS,
-    TEXT,
     TOO_MANY,
     UNRESOLVED,
 )
-from collectors.protobuf import EXACT, POWERS, integer, is_utf8
+from collectors.protobuf import is_utf8
 from collectors.spellings import following, is_spelling, looked_up, same
 
 Ints = npt.NDArray[np.int64]
@@ -71,173 +65,7 @@ _MOST_DEPTH = 16
 _ENTRY, _IS_ARRAY, _COUNT, _BEFORE = range(4)
 
 
-@kernel
-def space(data: Bytes, at: int, end: int) -> int:
-    """The place of the next byte that is no white space."""
-    while at < end:
-        one = byte(data, at)
-        if one > 32 or not (one == 32 or one == 9 or one == 10 or one == 13):
-            break
-        at += 1
-    return at
-
-
-@kernel
-def _string_end(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The place of the closing quote of a string whose inside begins here, or BAD; ESCAPED if it has escapes."""
-    flags = 0
-    while at < end:
-        one = byte(data, at)
-        if one == _QUOTE:
-            return at, flags
-        if one < 32:
-            return BAD, 0
-        at += 1
-        if one == _BACKSLASH:
-            flags = ESCAPED
-            if at >= end:
-                return BAD, 0
-            one = byte(data, at)
-            at += 1
-            if one == 117:  # \uXXXX
-                if end - at < 4:
-                    return BAD, 0
-                for i in range(at, at + 4):
-                    digit = byte(data, i)
-                    if not (48 <= digit <= 57 or 65 <= digit <= 70 or 97 <= digit <= 102):
-                        return BAD, 0
-                at += 4
-            elif not (one in (34, 92, 47, 98, 102, 110, 114, 116)):
-                return BAD, 0
-    return BAD, 0
-
-
-@kernel
-def _digits_end(data: Bytes, at: int, end: int) -> int:
-    while at < end and 48 <= byte(data, at) <= 57:
-        at += 1
-    return at
-
-
-@kernel
-def _number_end(data: Bytes, at: int, end: int) -> tuple[int, bool]:
-    """The place behind a number, or BAD; whether it has neither fraction nor exponent."""
-    if at < end and byte(data, at) == _MINUS:
-        at += 1
-    behind = _digits_end(data, at, end)
-    if behind == at or (behind - at > 1 and byte(data, at) == _ZERO):
-        return BAD, False
-    at, whole = behind, True
-    if at < end and byte(data, at) == 46:
-        behind = _digits_end(data, at + 1, end)
-        if behind == at + 1:
-            return BAD, False
-        at, whole = behind, False
-    if at < end and byte(data, at) in (69, 101):
-        at += 1
-        if at < end and byte(data, at) in (43, 45):
-            at += 1
-        behind = _digits_end(data, at, end)
-        if behind == at:
-            return BAD, False
-        at, whole = behind, False
-    return at, whole
-
-
-@kernel
-def _real(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Bits of the double nearest to a number, and 0; or INEXACT where that takes more than one operation on doubles."""
-    negative = byte(data, at) == _MINUS
-    if negative:
-        at += 1
-    digits, scale = np.int64(0), 0
-    fraction = False
-    while at < end:
-        one = byte(data, at)
-        if one == 46:
-            fraction = True
-        elif one in (69, 101):
-            break
-        else:
-            digits = digits * 10 + (one - 48)
-            if digits > EXACT:
-                return np.int64(0), INEXACT
-            if fraction:
-                scale -= 1
-        at += 1
-    if at < end:
-        at += 1
-        sign = 1
-        if byte(data, at) in (43, 45):
-            sign = 44 - byte(data, at)
-            at += 1
-        power = 0
-        while at < end:
-            power = power * 10 + (byte(data, at) - 48)
-            if power > 999:
-                return np.int64(0), INEXACT
-            at += 1
-        scale += sign * power
-    if scale <= -len(POWERS) or scale >= len(POWERS):
-        return np.int64(0), INEXACT
-    value = np.float64(digits)
-    value = value * POWERS[scale] if scale >= 0 else value / POWERS[-scale]
-    return np.float64(-value if negative else value).view(np.int64), 0
-
-
-@kernel
-def json_scalar(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int]:
-    """Sort, flags, bits, begin and end of the text (of a string: within its quotes) and the place behind. Sort may be BAD."""
-    bad = (BAD, 0, np.int64(0), at, at, at)
-    if at >= end:
-        return bad
-    one = byte(data, at)
-    if one == _QUOTE:
-        first = at + 1
-        last, flags = _string_end(data, first, end)
-        if last < 0:
-            return bad
-        if first < last and (48 <= byte(data, first) <= 57 or byte(data, first) == _MINUS):
-            sort, value = integer(data, first, last)
-            if sort != NONE:
-                return sort, QUOTED, value, first, last, last + 1
-            behind, whole = _number_end(data, first, last)
-            if behind == last and not whole and 48 <= byte(data, last - 1) <= 57:
-                plain = True
-                for i in range(first, last):
-                    plain = plain and byte(data, i) not in (69, 101)
-                if plain:
-                    value, inexact = _real(data, first, last)
-                    return FLOAT, QUOTED | inexact, value, first, last, last + 1
-        return TEXT, flags, np.int64(0), first, last, last + 1
-    if one == _MINUS or 48 <= one <= 57:
-        behind, whole = _number_end(data, at, end)
-        if behind < 0:
-            return bad
-        if whole:
-            sort, value = integer(data, at, behind)
-            if sort != NONE:
-                return sort, 0, value, at, behind, behind
-        value, inexact = _real(data, at, behind)
-        return FLOAT, inexact, value, at, behind, behind
-    left = end - at
-    if one == 116 and left >= 4 and byte(data, at + 1) == 114 and byte(data, at + 2) == 117 and byte(data, at + 3) == 101:
-        return BOOL, 0, np.int64(1), at, at + 4, at + 4
-    if one == 110 and left >= 4 and byte(data, at + 1) == 117 and byte(data, at + 2) == 108 and byte(data, at + 3) == 108:
-        return NONE, 0, np.int64(0), at, at + 4, at + 4
-    if (
-        one == 102
-        and left >= 5
-        and byte(data, at + 1) == 97
-        and byte(data, at + 2) == 108
-        and byte(data, at + 3) == 115
-        and byte(data, at + 4) == 101
-    ):
-        return BOOL, 0, np.int64(0), at, at + 5, at + 5
-    return bad
-
-
-@kernel
+@inner
 def put(
     rows: Ints,
     state: Ints,
@@ -250,7 +78,7 @@ def put(
     end: int,
     duplicates: int,
 ) -> int:
-    """One more row of a message whose first is `first_row`; NO_ROWS where the array must grow, TOO_MANY beyond the limit."""
+    """One more row of a message whose first is `first_row`; NO_ROWS: the array must grow; TOO_MANY."""
     at = state[S_ROWS]
     if at - first_row >= state[S_MOST_ROWS]:
         return TOO_MANY
@@ -266,14 +94,14 @@ def put(
     return 0
 
 
-@kernel
+@inner
 def _skipped_value(data: Bytes, at: int, end: int) -> int:
     """The place behind a value, found by its brackets and quotes alone: the walk over it judges it."""
     depth = 0
     while at < end:
         one = byte(data, at)
         if one == _QUOTE:
-            at, _ = _string_end(data, at + 1, end)
+            at, _ = string_end(data, at + 1, end)
             if at < 0:
                 return BAD
         elif one in (_OBJECT, _ARRAY):
@@ -286,7 +114,7 @@ def _skipped_value(data: Bytes, at: int, end: int) -> int:
     return BAD
 
 
-@kernel
+@inner
 def _is_key(data: Bytes, first: int, last: int, texts: Bytes, entries: Ints, of: int) -> bool:
     """Whether a member's name, without the name of its module, is among a list's keys: |name|name|."""
     for i in range(first, last):
@@ -304,7 +132,7 @@ def _is_key(data: Bytes, first: int, last: int, texts: Bytes, entries: Ints, of:
     return False
 
 
-@kernel
+@inner
 def _keyed(
     data: Bytes,
     at: int,
@@ -324,7 +152,7 @@ def _keyed(
     at = space(data, at + 1, end)
     while at < end and byte(data, at) == _QUOTE:
         first = at
-        last, _ = _string_end(data, at + 1, end)
+        last, _ = string_end(data, at + 1, end)
         if last < 0:
             return BAD
         at = space(data, last + 1, end)
@@ -336,7 +164,8 @@ def _keyed(
             return BAD
         if byte(data, value) not in (_OBJECT, _ARRAY) and _is_key(data, first + 1, last, texts, entries, of):
             found = following(
-                data, first, at - first, found << OWNER_BIT | KEY, before, column, target, texts, entries, slots, targets, state
+                data, first, at - first, found << OWNER_BIT | KEY, before, column, target, texts, entries, slots,
+                targets, state,
             )  # fmt: skip
             if found < 0:
                 return found
@@ -347,7 +176,7 @@ def _keyed(
     return found
 
 
-@kernel
+@inner
 def tree(
     data: Bytes,
     at: int,
@@ -365,7 +194,7 @@ def tree(
     rows: Ints,
     state: Ints,
 ) -> int:
-    """One row for each leaf of an object or list, whose path is `base` and the names on the way; 0, or what is wrong."""
+    """One row for each leaf of an object or list: its path is `base` and the names on the way. 0, or what is wrong."""
     if not is_utf8(data, at, end):
         return BAD
     depth = 0
@@ -479,14 +308,14 @@ def tree(
                 ):
                     node = guess
                 else:
-                    last, flags = _string_end(data, first, end)
+                    last, flags = string_end(data, first, end)
                     if last < 0 or flags != 0:
                         return BAD
                     node = looked_up(data, first, last - first, owner, target, texts, entries, slots, targets, state)
                     if node >= 0:
                         entries[before, column] = node
             else:
-                last, flags = _string_end(data, first, end)
+                last, flags = string_end(data, first, end)
                 if last < 0:
                     return BAD
             at = space(data, last + 1, end)
@@ -501,7 +330,7 @@ def tree(
                 owner = within << OWNER_BIT | PLACE | state[frame + _COUNT] << PLACE_BIT
                 node = looked_up(data, at, np.int64(0), owner, target, texts, entries, slots, targets, state)
         if silent == 0:
-            if node == NO_ROOM or node == BAD:
+            if node in (NO_ROOM, BAD):
                 return node
             if node == REFUSED:
                 state[S_LOST] += 1
