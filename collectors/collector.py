@@ -30,6 +30,7 @@ from collectors.session import Hub, Session
 from collectors.target import Target
 from collectors.target_status import TargetStatus
 from collectors.transport import Endpoint, Transport
+from collectors.warm_up import warm_up
 from stream.sampled_log import SampledLog
 
 _log = logging.getLogger(__name__)
@@ -135,6 +136,7 @@ class Collector:
     async def run(self, stop: asyncio.Event) -> None:
         """Follows its targets until `stop`; then everything is told and closed in order."""
         _raise_file_limit()
+        await asyncio.get_running_loop().run_in_executor(self._thread, warm_up)
         self._running = True
         for number, session in self._sessions.items():
             self._start(number, session)

@@ -43,8 +43,8 @@ class Announced(NamedTuple):
 class Outlet(Protocol):
     """All calls are made by one thread."""
 
-    def up(self, target: int, streams: Announced, from_ns: int) -> None:
-        """Data of this target begins to come; nothing older than from_ns does."""
+    def up(self, target: int, streams: Announced) -> None:
+        """Data of this target begins to come."""
         ...
 
     def down(self, target: int, reason: str) -> None:
@@ -77,7 +77,7 @@ class KafkaOutlet:
         self._publisher = publisher(self._idle_mark_ns)
         self._announced: dict[int, Announced] = {}
         """Targets whose streams are up."""
-        self._rising: dict[int, tuple[Announced, int]] = {}
+        self._rising: dict[int, Announced] = {}
         self._falling: dict[int, str] = {}
         self._again_s = 0.0
         self._fact_topics = tuple(facts)
@@ -92,12 +92,12 @@ class KafkaOutlet:
         """The publisher's and our own."""
         return Counter(self._publisher.counters) + self._counted
 
-    def up(self, target: int, streams: Announced, from_ns: int) -> None:
+    def up(self, target: int, streams: Announced) -> None:
         """Notes it: the roster is told of all that came up since the last turn at once."""
         if self._falling.pop(target, None) is not None and self._announced.get(target) == streams:
             return
         if target not in self._announced or self._announced[target] != streams:
-            self._rising[target] = streams, from_ns
+            self._rising[target] = streams
 
     def down(self, target: int, reason: str) -> None:
         """Notes it."""
@@ -154,12 +154,13 @@ class KafkaOutlet:
             self._facts_mark_ns = from_ns
         self._facts_up = True
 
-    def _begin(self, rising: dict[int, tuple[Announced, int]]) -> None:
+    def _begin(self, rising: dict[int, Announced]) -> None:
         if not rising:
             return
-        streams = [StreamUp(topic, told.device, told.period_ns) for told, _ in rising.values() for topic in told.topics]
-        self._publisher.up(streams, min(from_ns for _, from_ns in rising.values()), UP_DEADLINE_S)
-        for target, (told, _) in rising.items():
+        streams = [StreamUp(topic, told.device, told.period_ns) for told in rising.values() for topic in told.topics]
+        # From now on: what is older may have been settled by those who read the other targets.
+        self._publisher.up(streams, time.time_ns(), UP_DEADLINE_S)
+        for target, told in rising.items():
             self._announced[target] = told
             self._by_device[told.device] = target
         rising.clear()
@@ -206,7 +207,7 @@ class NoOutlet:
         """What would have been published."""
         return self._counted
 
-    def up(self, target: int, streams: Announced, from_ns: int) -> None:
+    def up(self, target: int, streams: Announced) -> None:
         """Counts."""
         self._counted["targets_up"] += 1
 

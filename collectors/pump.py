@@ -167,8 +167,7 @@ class Pump:
         self.clocks.began(target)
         if target not in self._up:
             self._up.add(target)
-            from_ns = max(time.time_ns() - HALVES_NS, self._marks.get(target, 0))
-            self._outlet.up(target, self._streams[target], from_ns)
+            self._outlet.up(target, self._streams[target])
 
     def _fall(self, target: int, reason: str) -> None:
         if target in self._up:

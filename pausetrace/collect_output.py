@@ -41,7 +41,7 @@ class LinesOutlet:
         """What was written."""
         return self._counted
 
-    def up(self, target: int, streams: Announced, from_ns: int) -> None:
+    def up(self, target: int, streams: Announced) -> None:
         """Remembers the device's name."""
         self._devices[target] = streams.device
 

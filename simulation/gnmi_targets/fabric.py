@@ -84,7 +84,25 @@ class FakeFabric:
         told = transitions(self.trace, start_ns)
         for each in told:
             self.targets[each.device].leaves.change(each.time_ns, _leaf(each), each.stopped)
+        self._count(start_ns)
         return told
+
+    def _count(self, start_ns: int) -> None:
+        """Of every bin of the trace, the peak of each queue, and the octets that had left by then."""
+        counters, ports = self.trace.counters, self.trace.ports
+        if counters is None or counters.q_max_bytes is None or counters.tx_bytes is None:
+            return
+        sent: dict[tuple[int, int], int] = {}
+        columns = (counters.end_ns, counters.port, counters.priority, counters.q_max_bytes, counters.tx_bytes)
+        rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
+        for end_ns, port, priority, peak_bytes, tx_bytes in rows:
+            target = self.targets.get(self.trace.devices[int(ports.device[port])])
+            if target is None:
+                continue
+            state = QUEUES.format(port=ports.names[port], priority=priority)
+            sent[port, priority] = sent.get((port, priority), 0) + tx_bytes
+            target.leaves.change(start_ns + end_ns, f"{state}/peak-bytes", peak_bytes)
+            target.leaves.change(start_ns + end_ns, f"{state}/sent-octets", sent[port, priority])
 
     async def __aenter__(self) -> Self:
         await asyncio.gather(*(target.start() for target in self.targets.values()))

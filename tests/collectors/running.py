@@ -41,7 +41,7 @@ class Gathered:
         """Nothing is counted."""
         return self._counters
 
-    def up(self, target: int, streams: Announced, from_ns: int) -> None:
+    def up(self, target: int, streams: Announced) -> None:
         """Keeps it."""
         self.told.append(("up", target))
 
@@ -93,7 +93,9 @@ class Running:
 
 
 @asynccontextmanager
-async def collecting(*targets: Target, budget_bytes: int = 64 << 20, down_after_s: float = 0.5) -> AsyncIterator[Running]:
+async def collecting(
+    *targets: Target, budget_bytes: int = 64 << 20, down_after_s: float = 0.5
+) -> AsyncIterator[Running]:
     """`async with collecting(target) as running:`; everything is closed in order behind the block."""
     out = Gathered()
     collector = Collector(
