@@ -19,7 +19,7 @@ _PER_MBPS: Mapping[str, tuple[int, int]] = {
 }
 _NUMBER = re.compile(r"[0-9]{1,15}")
 _NAMED = re.compile(
-    r"(?:[\w.-]*:)?(?:SPEED_|speed-)?([0-9]{1,6})(?:[._]([0-9]{1,3}))?\s*([KMGT])(?:B|b|bps|b/s|bit/s|bit|base.*)?",
+    r"(?:[\w.-]*:)?(?:SPEED_|speed-)?([0-9]{1,6})(?:[._]([0-9]{1,3}))?\s*([KMGT])(?:B|b|bps|b/s|bit/s|bit|base.*|BASE.*)?",
     re.ASCII,
 )
 _MBPS_OF = {"K": 0.001, "M": 1, "G": 1_000, "T": 1_000_000}

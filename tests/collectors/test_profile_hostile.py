@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -46,10 +48,7 @@ def elements(draw: st.DrawFn, profile: str) -> list[Element]:
         if part == "...":
             continue
         name, *keys = part.split("[")
-        while "{" in name or "*" in name:
-            begin = min(name.find(mark) for mark in "{*" if mark in name)
-            end = name.find("}") + 1 if name[begin] == "{" else begin + 1
-            name = name[:begin] + draw(NAMES) + name[end:]
+        name = re.sub(r"\{\w+\}|\*", lambda _: draw(NAMES), name)
         told.append((name, tuple((key.split("=")[0], draw(NAMES)) for key in keys)))
     return told
 
