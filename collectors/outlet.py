@@ -18,6 +18,7 @@ from stream.batch import StreamKey
 from stream.errors import BrokerError, PausetraceError
 from stream.facts import Fact
 from stream.publisher import Publisher
+from stream.record import Events, picked
 from stream.roster import StreamUp
 from stream.sampled_log import SampledLog
 
@@ -25,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 UP_DEADLINE_S = 2.0
 RETRY_S = 5.0
+FRESH_NS = 30_000_000_000
 FACTS_BEHIND_NS = 2_000_000_000
 """Facts are promised so far behind our clock where no target tells more."""
 
@@ -84,6 +86,8 @@ class KafkaOutlet:
         self._facts_up = False
         self._facts_mark_ns = 0
         self._by_device: dict[str, int] = {}
+        self._fresh_ns: dict[int, int] = {}
+        """Targets that came up a short while ago, and since when."""
         self._counted: Counter[str] = Counter()
         self._log = SampledLog(_log)
 
@@ -114,8 +118,11 @@ class KafkaOutlet:
             if told is None or part.topic not in told.topics:
                 self._counted["rows_not_announced"] += part.end - part.first
                 continue
+            events = made.events[part.first : part.end]
+            if (from_ns := self._fresh_ns.get(part.target)) is not None:
+                events = self._since(part.target, events, from_ns)
             mark_ns = min(mark(part.target), part.mark_ns)
-            self._publisher.append(part.topic, told.device, made.events[part.first : part.end], part.ports, mark_ns)
+            self._publisher.append(part.topic, told.device, events, part.ports, mark_ns)
         for _, fact in made.facts:
             self._tell(fact)
 
@@ -132,6 +139,14 @@ class KafkaOutlet:
             self._publisher.down(time.time_ns(), "graceful")
         finally:
             self._publisher.close()
+
+    def _since(self, target: int, events: Events, from_ns: int) -> Events:
+        """The rows of a target's streams from their beginning on; after a while, nothing older comes any more."""
+        if time.time_ns() - from_ns > FRESH_NS:
+            del self._fresh_ns[target]
+        kept = events["time_ns"] >= from_ns
+        self._counted["rows_before_up"] += int(len(events) - kept.sum())
+        return picked(events, kept)
 
     def _settle(self) -> None:
         """Tells the roster who has come and gone. While Kafka does not answer, this is put off."""
@@ -159,7 +174,9 @@ class KafkaOutlet:
             return
         streams = [StreamUp(topic, told.device, told.period_ns) for told in rising.values() for topic in told.topics]
         # From now on: what is older may have been settled by those who read the other targets.
-        self._publisher.up(streams, time.time_ns(), UP_DEADLINE_S)
+        from_ns = time.time_ns()
+        self._publisher.up(streams, from_ns, UP_DEADLINE_S)
+        self._fresh_ns |= dict.fromkeys(rising, from_ns)
         for target, told in rising.items():
             self._announced[target] = told
             self._by_device[told.device] = target
@@ -173,6 +190,7 @@ class KafkaOutlet:
             self._publisher.end(streams, at_ns, reason, UP_DEADLINE_S)
             for target in targets:
                 del self._announced[target]
+                self._fresh_ns.pop(target, None)
                 self._falling.pop(target, None)
 
     def _tell(self, fact: Fact) -> None:

@@ -89,20 +89,32 @@ class FakeFabric:
 
     def _count(self, start_ns: int) -> None:
         """Of every bin of the trace, the peak of each queue, and the octets that had left by then."""
+        sent: dict[tuple[str, str], int] = {}
+        for end_ns, device, state, peak_bytes, tx_bytes in self._bins():
+            if (device, state) not in sent:
+                # The first bin begins here, not when the target was first asked.
+                self._tell(device, state, start_ns, 0, 0)
+            sent[device, state] = sent.get((device, state), 0) + tx_bytes
+            self._tell(device, state, start_ns + end_ns, peak_bytes, sent[device, state])
+
+    def _tell(self, device: str, state: str, time_ns: int, peak_bytes: int, sent_octets: int) -> None:
+        leaves = self.targets[device].leaves
+        leaves.change(time_ns, f"{state}/peak-bytes", peak_bytes)
+        leaves.change(time_ns, f"{state}/sent-octets", sent_octets)
+
+    def _bins(self) -> list[tuple[int, str, str, int, int]]:
+        """End, switch, path of the queue's state, peak and octets of each bin, in order of time."""
         counters, ports = self.trace.counters, self.trace.ports
         if counters is None or counters.q_max_bytes is None or counters.tx_bytes is None:
-            return
-        sent: dict[tuple[int, int], int] = {}
+            return []
         columns = (counters.end_ns, counters.port, counters.priority, counters.q_max_bytes, counters.tx_bytes)
-        rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
-        for end_ns, port, priority, peak_bytes, tx_bytes in rows:
-            target = self.targets.get(self.trace.devices[int(ports.device[port])])
-            if target is None:
-                continue
-            state = QUEUES.format(port=ports.names[port], priority=priority)
-            sent[port, priority] = sent.get((port, priority), 0) + tx_bytes
-            target.leaves.change(start_ns + end_ns, f"{state}/peak-bytes", peak_bytes)
-            target.leaves.change(start_ns + end_ns, f"{state}/sent-octets", sent[port, priority])
+        found = []
+        for end_ns, port, priority, peak_bytes, tx_bytes in zip(*(each.tolist() for each in columns), strict=True):
+            device = self.trace.devices[int(ports.device[port])]
+            if device in self.targets:
+                state = QUEUES.format(port=ports.names[port], priority=priority)
+                found.append((end_ns, device, state, peak_bytes, tx_bytes))
+        return sorted(found)
 
     async def __aenter__(self) -> Self:
         await asyncio.gather(*(target.start() for target in self.targets.values()))
@@ -120,6 +132,8 @@ class FakeFabric:
             if (leaf := (each.device, _leaf(each))) not in seen:
                 seen.add(leaf)
                 self.targets[each.device].leaves.change(start_ns, leaf[1], False)
+        for device, state in dict.fromkeys((device, state) for _, device, state, _, _ in self._bins()):
+            self._tell(device, state, start_ns, 0, 0)
 
 
 def _leaf(of: Transition) -> str:

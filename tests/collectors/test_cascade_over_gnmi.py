@@ -19,7 +19,6 @@ from simulation.truth import read_truth
 from stream import kinds
 from stream.batch import Batch, StreamKey
 from stream.cascade import Cascade
-from stream.embedded import EmbeddedBroker
 from stream.kafka_settings import KafkaSettings
 from stream.publisher import Publisher
 from stream.roster import SourceDown, SourceUp
@@ -75,17 +74,18 @@ async def play(settings: KafkaSettings) -> list[Transition]:
     return told
 
 
-def test_a_cascade_told_by_switches_has_its_root_and_every_transition(embedded_broker: EmbeddedBroker) -> None:
-    settings = embedded_broker.settings
+def test_a_cascade_told_by_switches_has_its_root_and_every_transition(any_kafka: KafkaSettings) -> None:
+    settings = any_kafka
     with LiveSteps(settings) as steps:
         told = asyncio.run(play(settings))
         finals = [msgspec.json.decode(final, type=Cascade) for final in steps.finals(1)]
         assert steps.late_rows == 0
     assert rows_of(batches_on(settings, "pfc")) == set(told)
-    largest = max(finals, key=lambda cascade: cascade.paused_ns if hasattr(cascade, "paused_ns") else 0)
-    truth = read_truth(TRACE)
-    (planted,) = truth.planted
-    assert (largest.roots[0].device, largest.roots[0].port) == (planted.device, planted.port)
+    largest = max(finals, key=lambda cascade: cascade.pause_ns)
+    (planted,) = read_truth(TRACE).planted
+    root = largest.roots[0]
+    assert (root.device, root.port) == (planted.device, planted.port)
+    assert root.share_ppm > 950_000
     up, *_, down = [item for item in items_on(settings, "control") if isinstance(item, SourceUp | SourceDown)]
     assert isinstance(up, SourceUp)
     assert isinstance(down, SourceDown)
