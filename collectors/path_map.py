@@ -35,8 +35,8 @@ _QUALITY = {"": 0, "EXACT": EXACT, "ESTIMATED": ESTIMATED}
 NO_DIMENSION, PRIORITY, QUEUE, GROUP = range(4)
 DIMENSIONS = {"priority": PRIORITY, "queue": QUEUE, "queue_name": QUEUE, "group": GROUP}
 
-# What bounds the speed of a counter: its port's line rate in bytes, packets, pause quanta or FEC code words, time itself,
-# or how often a queue can be stuck.
+# What bounds the speed of a counter: its port's line rate in bytes, packets, pause quanta or FEC code words, time
+# itself, or how often a queue can be stuck.
 OF_BYTES, OF_PACKETS, OF_TIME, OF_QUANTA, OF_EVENTS, OF_STORMS = range(6)
 _BOUNDS = {
     "bytes": OF_BYTES, "cells": OF_BYTES, "frames": OF_PACKETS, "packets": OF_PACKETS, "events": OF_EVENTS,

@@ -1,22 +1,19 @@
 """A vendor profile: what one sort of switch is asked for, and what each leaf of its answers means.
 
-In: the tables of a TOML file (docs/collectors.md has them for people). Out: checked, frozen structs; an error says
-file, row, key and what is allowed. A profile is data: a new vendor is a new file in profiles/ or in a user's folder.
+The tables of its TOML file as frozen structs (docs/collectors.md has them for people; profile_file.py reads them). A
+profile is data: a new vendor is a new file in profiles/ or in a user's folder.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from collectors.pattern import Pattern
-from stream.errors import ConfigError
 from stream.kinds import BY_NAME, LINK_ERROR_CODES, SIDES, Kind
 
 LAYOUT = "docs/collectors.md describes profiles"
@@ -43,24 +40,6 @@ Says = Literal[
 """What a leaf tells of the device, a port, the neighbour of a port, or the sorting of packets (device_facts.py)."""
 SpeedUnit = Literal["Mb/s", "kb/s", "b/s", "Gb/s"]
 
-UNITS_OF: Mapping[str, tuple[str, ...]] = {
-    "ns": ("ns", "us", "ms", "s", "quanta"),
-    "bytes": ("bytes", "cells"),
-    "frames": ("frames", "packets"),
-    "packets": ("packets", "frames"),
-    "transitions": ("events", "frames", "packets"),
-    "errors": ("events", "frames", "packets"),
-    "flag": ("flag", "events"),
-    "pause quanta": ("flag",),
-}
-"""By the unit of a record's measure, the units of leaves that can become it."""
-_ONLY: Mapping[str, tuple[str, ...]] = {
-    "PFC_WATCHDOG.storm": ("state", "found", "restored"),
-    "PFC_XOFF.quanta": ("stopped",),
-    "QUEUE_DEPTH": ("gauge", "peak_since_read", "peak_over_window"),
-    "HEADROOM": ("gauge", "peak_since_read", "peak_over_window", "setting"),
-}
-"""The semantics that some measures or kinds take; all others are counters."""
 
 Ms = Annotated[int, Meta(ge=0, le=86_400_000)]
 OneOrMore = Annotated[int, Meta(ge=1, le=1 << 31)]
@@ -265,170 +244,6 @@ def measures(into: Sequence[str]) -> list[Measured]:
             raise ValueError(f"{kind_name} has no measure {measure!r}; it has {', '.join(names)}")
         found.append(Measured(kind, int(measure != kind.value.name)))
     return found
-
-
-def read_profile(data: bytes, where: str) -> Profile:
-    """The profile in a TOML file; raises ConfigError with file, row, key and what is allowed there."""
-    try:
-        told = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
-        raise ConfigError(f"{where}: {err}", "correct the file; it is TOML 1.0 in UTF-8") from err
-    tables: dict[str, Any] = {}
-    sorts: tuple[tuple[str, type[Any]], ...] = (
-        ("subscribe", Subscription), ("row", Row), ("fact", Fact), ("record", Record),
-    )  # fmt: skip
-    for key, of in sorts:
-        entries = told.pop(key, [])
-        if not isinstance(entries, list):
-            raise ConfigError(f"{where}: {key} is no list of tables", f"begin each with [[{key}]]")
-        tables[key] = tuple(
-            _converted(entry, of, f"{where}: {_place(key, number, entry)}") for number, entry in enumerate(entries, 1)
-        )
-    profile = msgspec.structs.replace(_converted(told, Profile, where), **tables)
-    for key, _ in sorts:
-        for number, (entry, raw) in enumerate(
-            zip(tables[key], tomllib.loads(data.decode()).get(key, []), strict=True), 1
-        ):
-            place = f"{where}: {_place(key, number, raw)}"
-            if isinstance(entry, Row):
-                _check_row(entry, place)
-            elif isinstance(entry, Record):
-                _check_record(entry, place)
-            elif isinstance(entry, Fact):
-                _check_fact(entry, place)
-    _check_names(profile, where)
-    return profile
-
-
-StructT = TypeVar("StructT", bound=msgspec.Struct)
-_UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
-
-
-def _converted(told: Any, of: type[StructT], place: str) -> StructT:
-    try:
-        return msgspec.convert(told, of)
-    except msgspec.ValidationError as err:
-        message = str(err)
-        fields = {field.name: field.type for field in msgspec.structs.fields(of)}
-        if unknown := _UNKNOWN_FIELD.search(message):
-            raise ConfigError(f"{place}: there is no key {unknown[1]!r}", f"keys are {', '.join(fields)}") from err
-        key = (re.search(r"`\$\.(\w+)", message) or ["", ""])[1]
-        allowed = ", ".join(map(str, get_args(fields.get(key)))) if fields.get(key) in _WORDS else LAYOUT
-        raise ConfigError(
-            f"{place}: {message}", allowed if allowed == LAYOUT else f"{key} is one of {allowed}"
-        ) from err
-
-
-_WORDS = (Semantics, Unit, Side, Status, Mode, Says, SpeedUnit)
-
-
-def _place(key: str, number: int, entry: Any) -> str:
-    named = entry.get("name") or entry.get("path") if isinstance(entry, dict) else None
-    return f"[[{key}]] {number}{f' ({named})' if named else ''}"
-
-
-def _refuse(place: str, key: str, message: str, allowed: str = LAYOUT) -> ConfigError:
-    return ConfigError(f"{place}: {key}: {message}", allowed)
-
-
-def _check_pattern(text: str, place: str, key: str = "path") -> Pattern:
-    try:
-        return Pattern(text)
-    except ValueError as err:
-        raise _refuse(place, key, str(err)) from err
-
-
-def _measures(into: tuple[str, ...], place: str) -> list[Measured]:
-    try:
-        return measures(into)
-    except ValueError as err:
-        raise _refuse(place, "into", str(err)) from err
-
-
-def _check_unit(measured: Measured, unit: str, word: str, place: str) -> None:
-    measure = measured.kind.extra if measured.half else measured.kind.value
-    allowed = UNITS_OF.get(measure.unit, ())
-    if unit not in allowed:
-        raise _refuse(
-            place, "unit", f"{unit} does not become the {measure.unit} of {word}", f"it takes {', '.join(allowed)}"
-        )
-
-
-def _check_row(row: Row, place: str) -> None:
-    for text in row.paths:
-        pattern = _check_pattern(text, place)
-        dimensions = pattern.placeholders & {"priority", "queue", "group", "queue_name"}
-        if len(dimensions) > 1:
-            raise _refuse(place, "path", f"{text!r} tells {' and '.join(sorted(dimensions))}", "one of them is enough")
-        if "port" not in pattern.placeholders and not row.port:
-            raise _refuse(
-                place, "path", f"{text!r} has no {{port}}", "write {port} where its name stands, or set `port`"
-            )
-    told = _measures(row.into, place)
-    for word, measured in zip(row.into, told, strict=True):
-        allowed = _ONLY.get(word) or _ONLY.get(measured.kind.name) or ("counter",)
-        if word == "PFC_WATCHDOG.dropped_packets":
-            allowed = ("counter",)
-        if row.semantics not in allowed:
-            raise _refuse(place, "semantics", f"{row.semantics} for {word}", f"it is one of {', '.join(allowed)}")
-        _check_unit(measured, row.unit, word, place)
-        if measured.kind.name == "LINK_ERRORS" and measured.half:
-            raise _refuse(place, "into", "LINK_ERRORS.error_code is no leaf", "name it with `code`")
-    if row.code and row.code not in LINK_ERROR_CODES.values():
-        raise _refuse(place, "code", f"{row.code!r} is none", f"one of {', '.join(LINK_ERROR_CODES.values())}")
-    if row.code and told[0].kind.name != "LINK_ERRORS":
-        raise _refuse(place, "code", f"{told[0].kind.name} has no code", "only LINK_ERRORS has")
-    if (row.semantics == "peak_over_window") != (row.window_ms > 0):
-        raise _refuse(
-            place, "window_ms", f"{row.window_ms} with {row.semantics}", "peak_over_window has one, and no other"
-        )
-    if row.unit == "cells" and row.scale == (1, 1):
-        raise _refuse(place, "scale", "cells have a size", "scale = [BYTES_OF_A_CELL, 1]")
-    for word, number in row.values.items():
-        if row.semantics in ("state", "stopped") and number not in (0, 1):
-            raise _refuse(place, "values", f"{word} = {number}", "1 is a storm or a stop, 0 none")
-
-
-def _check_record(record: Record, place: str) -> None:
-    _check_pattern(record.path, place)
-    told = _measures((record.into,), place)
-    _check_unit(told[0], record.unit, record.into, place)
-    if told[0].half:
-        raise _refuse(
-            place, "into", f"{record.into} is a second measure", "name the first; `extra` is the leaf of the second"
-        )
-    if record.priority and record.queue:
-        raise _refuse(place, "queue", "beside priority", "one of them is enough")
-
-
-_NEEDED: Mapping[str, tuple[str, ...]] = {
-    "port_": ("port",), "peer_": ("port", "peer"), "dscp_": ("dscp",), "class_q": ("class",), "class_g": ("class",),
-    "priority_": ("priority",), "term_": ("term",), "class_name_": ("class_name",),
-}  # fmt: skip
-
-
-def _check_fact(fact: Fact, place: str) -> None:
-    needed = next((names for start, names in _NEEDED.items() if fact.says.startswith(start)), ())
-    for text in fact.paths:
-        pattern = _check_pattern(text, place)
-        # A neighbour without an id of its own is the only one of its port.
-        missing = [name for name in needed if name not in pattern.placeholders and name != "peer"]
-        if missing:
-            raise _refuse(place, "path", f"{text!r} has no {{{missing[0]}}}", f"{fact.says} needs it")
-
-
-def _check_names(profile: Profile, where: str) -> None:
-    names = [row.name for row in profile.row] + [record.name for record in profile.record]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{where}: [[row]] {name!r} is there twice", "give each row a name of its own")
-    for text in profile.queue_names.patterns:
-        try:
-            groups = re.compile(text).groups
-        except re.error as err:
-            raise _refuse(f"{where}: [queue_names]", "patterns", f"{text!r}: {err}") from err
-        if groups != 1:
-            raise _refuse(f"{where}: [queue_names]", "patterns", f"{text!r} has {groups} groups", "one: the number")
 
 
 def _metric(name: str, rows: list[Row | Record]) -> Metric:

@@ -13,7 +13,8 @@ from typing import Protocol
 
 import msgspec
 
-from collectors.profile import LAYOUT, Fact, Profile, Record, Row, Subscription, read_profile
+from collectors.profile import LAYOUT, Fact, Profile, Record, Row, Subscription
+from collectors.profile_file import read_profile
 from stream.errors import ConfigError
 
 BUILT_IN = Path(__file__).parent / "profiles"

@@ -113,7 +113,7 @@ def notification(
                 else:
                     element.string_val = member
     for path in deletes:
-        _fill(getattr(told, "delete").add(), elements_of(path))
+        _fill(told.delete.add(), elements_of(path))
     return bytes(response.SerializeToString())
 
 

@@ -1,4 +1,4 @@
-"""What devices say of themselves: names, speeds, LAGs, neighbours and the sorting of packets, in each vendor's words."""
+"""What devices say of themselves in their words: names, speeds, LAGs, neighbours and the sorting of packets."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_map_with_a_hole_is_not_told() -> None:
 @pytest.mark.parametrize(
     ("text", "speed"),
     [
-        ("100000", 100_000), ("SPEED_400GB", 400_000), ("openconfig-if-ethernet:SPEED_2500MB", 2_500), ("100G", 100_000),
+        ("100000", 100_000), ("SPEED_400GB", 400_000), ("oc-eth:SPEED_2500MB", 2_500), ("100G", 100_000),
         ("SPEED_10GB", 10_000), ("1.6T", 1_600_000), ("800 Gbps", 800_000), ("400GBASE-DR4", 400_000), ("10M", 10),
         ("SPEED_UNKNOWN", 0), ("auto", 0), ("", 0), ("-1", 0), ("99999999999999999999", 0), ("0", 0), ("1e3", 0),
     ],

@@ -1,8 +1,9 @@
-"""Whatever a device sends as a value, a name, a time or a path: nothing crashes, and what is published a reader takes."""
+"""Whatever a device sends as value, name, time or path: nothing crashes, and readers take what is published."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from stream.messages import decode, encode
 from tests.collectors.notifications import START_NS, SYNC, Element, Feed, Value, notification
 
 NAMES = st.text(max_size=12) | st.sampled_from(
-    ["eth1", "Ethernet0", "Ethernet0:3", "3", "999", "-1", "*", "", "x" * 300, "١", "\x00", "Ethernet0:1:periodic"]
+    ["eth1", "Ethernet0", "Ethernet0:3", "3", "999", "-1", "*", "", "x" * 300, "\u0661", "\x00", "Ethernet0:1:periodic"]
 )
 VALUES: st.SearchStrategy[Value] = st.one_of(
     st.integers(0, 2**64 - 1),
@@ -26,14 +27,17 @@ VALUES: st.SearchStrategy[Value] = st.one_of(
     st.lists(st.integers(0, 2**64 - 1) | st.text(max_size=4), max_size=3),
     st.sampled_from(["operational", "stormed", "12", "-5", "NaN", "1e999", "SPEED_400GB"]),
 )
-JSON: st.SearchStrategy[Value] = st.recursive(
+JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
     max_leaves=8,
 )
 TIMES = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20).map(lambda number: START_NS + number * 10**8)
 PATHS = {
-    name: sorted({path for entry in (*profiles.load(name).row, *profiles.load(name).fact) for path in entry.paths})
+    name: sorted(
+        {path for row in profiles.load(name).row for path in row.paths}
+        | {path for fact in profiles.load(name).fact for path in fact.paths}
+    )
     for name in profiles.names()
 }
 

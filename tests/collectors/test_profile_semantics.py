@@ -295,7 +295,7 @@ def test_a_congestion_record_without_its_port_is_counted() -> None:
     feed = Feed("arista-eos")
     container = "/arista/lanz/congestion-record/state"
     assert feed.send(at(0, (f"{container}/queue-length", 9))) == []
-    whole = [(f"{container}/interface-id", "Ethernet1"), (f"{container}/queue-length", 9)]
+    whole: list[tuple[str, Value]] = [(f"{container}/interface-id", "Ethernet1"), (f"{container}/queue-length", 9)]
     # A traffic class that is none, or none at all, stands for no priority.
     assert feed.send(at(1, *whole, (f"{container}/traffic-class", 77)), at(2, *whole)) == []
     assert feed.rows.counters["events_refused"] == 1
@@ -321,7 +321,7 @@ def test_times_beyond_all_bounds_crash_nothing() -> None:
 def test_wildcard_answers_of_sonic_mean_the_same_leaves() -> None:
     feed = Feed("sonic")
     leaf = "SAI_PORT_STAT_PFC_7_RX_PKTS"
-    spelled = [
+    spelled: list[tuple[str, Value]] = [
         ("/COUNTERS/Ethernet68", {leaf: "2"}),
         ("/COUNTERS/Ethernet*", {"Ethernet68": {leaf: "4"}, "Ethernet72": {leaf: "9"}}),
         (f"/COUNTERS/Ethernet*/{leaf}", {"Ethernet68": {leaf: "8"}}),
@@ -345,7 +345,9 @@ def story(seed: int) -> list[tuple[int, bytes]]:
         time_ns = START_NS + step * SECOND_NS // 8
         if target == 1:
             base = "/COUNTERS/Ethernet4"
-            leaves = [(f"{base}/SAI_PORT_STAT_PFC_{number}_RX_PKTS", counts[1] + number) for number in range(8)]
+            leaves: list[tuple[str, Value]] = [
+                (f"{base}/SAI_PORT_STAT_PFC_{number}_RX_PKTS", counts[1] + number) for number in range(8)
+            ]
             leaves += [(f"{base}/SAI_PORT_STAT_PFC_3_RX_PAUSE_DURATION_US", counts[1])]
             leaves += [(f"{base}/Pfcwd/Ethernet4:3/PFC_WD_STATUS", draw.choice(["operational", "stormed"]))]
             updates = [sonic(*leaf) for leaf in leaves]

@@ -1,4 +1,4 @@
-"""Profile files: what is wrong in one is told with file, row, key and what is allowed; and how one is found and chosen."""
+"""Profile files: what is wrong in one is told with file, row, key and what is allowed; and how one is chosen."""
 
 from __future__ import annotations
 
