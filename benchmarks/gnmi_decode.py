@@ -173,7 +173,7 @@ def one_update(i: int, chance: random.Random) -> bytes:
          ("priority", priority), ("state", {}), ("in-frames", {})),
     )  # fmt: skip
     update.val.uint_val = chance.getrandbits(40)
-    return message.SerializeToString()
+    return bytes(message.SerializeToString())
 
 
 def counters(i: int, chance: random.Random, form: str) -> bytes:
@@ -191,7 +191,7 @@ def counters(i: int, chance: random.Random, form: str) -> bytes:
             update.val.uint_val = value
         else:
             update.val.json_ietf_val = b'"%d"' % value
-    return message.SerializeToString()
+    return bytes(message.SerializeToString())
 
 
 def queues(i: int, chance: random.Random) -> bytes:
@@ -209,7 +209,7 @@ def queues(i: int, chance: random.Random) -> bytes:
                      ("queue", {"name": f"UC{queue}"}), ("state", {}), (name, {})),
                 )  # fmt: skip
                 update.val.uint_val = chance.getrandbits(40)
-    return message.SerializeToString()
+    return bytes(message.SerializeToString())
 
 
 def sonic_port(i: int, chance: random.Random) -> bytes:
@@ -222,7 +222,7 @@ def sonic_port(i: int, chance: random.Random) -> bytes:
     names = [f"SAI_PORT_STAT_PFC_{p}_{way}_{what}" for p in range(8) for way in ("RX", "TX") for what in ("PKTS", "US")]
     names += [f"SAI_PORT_STAT_IF_COUNTER_NUMBER_{number}" for number in range(150 - len(names))]
     update.val.json_ietf_val = json.dumps({name: str(chance.getrandbits(40)) for name in names}).encode()
-    return message.SerializeToString()
+    return bytes(message.SerializeToString())
 
 
 if __name__ == "__main__":

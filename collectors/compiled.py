@@ -24,6 +24,8 @@ from stream.kernel_folder import folder_by_sources
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Bytes = npt.NDArray[np.uint8]
+wide: Callable[[Any], int] = np.int64  # type: ignore[assignment]  # it is none to those who read types
+"""An integer as kernels hold it: of 64 bits, be they compiled or not."""
 
 INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]  # set when numba is imported
 CHECKED = INTERPRETED or bool(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined]  # as above
@@ -53,11 +55,12 @@ def inlined(function: Function) -> Function:
 
 
 def _compiled(function: Function, **options: Any) -> Function:
+    compile_it: Any = njit(cache=True, _nrt=False, error_model="numpy", **options)  # type: ignore[call-overload]  # not in its stubs
     others = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # as above
     if _FOLDER is not None:
         numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]  # as above
     try:
-        compiled: Function = njit(cache=True, _nrt=False, error_model="numpy", **options)(function)
+        compiled: Function = compile_it(function)
     finally:
         numba.config.CACHE_DIR = others  # type: ignore[attr-defined]  # as above
     return compiled
@@ -66,11 +69,11 @@ def _compiled(function: Function, **options: Any) -> Function:
 def _loader(bits: int) -> Any:
     def typed(_context: Any, data: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = make_array(signature.args[0])(context, builder, arguments[0])
+            array = make_array(signature.args[0])(context, builder, arguments[0])  # type: ignore[no-untyped-call]  # not typed
             place = builder.gep(array.data, [arguments[1]])
             loaded = builder.load(builder.bitcast(place, ir.IntType(bits).as_pointer()), align=1)
             word = loaded if bits == 64 else builder.zext(loaded, ir.IntType(64))
-            return impl_ret_untracked(context, builder, signature.return_type, word)
+            return impl_ret_untracked(context, builder, signature.return_type, word)  # type: ignore[no-untyped-call]  # as above
 
         return types.int64(data, types.int64), generate
 
@@ -83,33 +86,33 @@ _byte, _word = _loader(8), _loader(64)
 def _plain_byte(data: Bytes, at: int) -> int:
     if at < 0 or at >= len(data):
         raise IndexError("a kernel read outside of its bytes")
-    return np.int64(data[at])  # type: ignore[return-value]  # wraps as a compiled integer does
+    return wide(data[at])
 
 
 def _plain_word(data: Bytes, at: int) -> int:
-    word = np.int64(0)
+    word = wide(0)
     for i in range(8):
         word |= byte(data, at + i) << (8 * i)
-    return word  # type: ignore[return-value]  # as above
+    return word
 
 
 def _plain_part(data: Bytes, at: int, size: int) -> int:
-    word = np.int64(0)
+    word = wide(0)
     for i in range(size):
         word |= byte(data, at + i) << (8 * i)
-    return word  # type: ignore[return-value]  # as above
+    return word
 
 
 def _fast_byte(data: Bytes, at: int) -> int:
-    return _byte(data, at)  # type: ignore[no-any-return]  # compiled
+    return _byte(data, at)
 
 
 def _fast_word(data: Bytes, at: int) -> int:
-    return _word(data, at)  # type: ignore[no-any-return]  # compiled
+    return _word(data, at)
 
 
 def _fast_part(data: Bytes, at: int, size: int) -> int:
-    return _word(data, at) & ((1 << (8 * size)) - 1)  # type: ignore[no-any-return]  # compiled
+    return _word(data, at) & ((1 << (8 * size)) - 1)
 
 
 byte = inner(_plain_byte if CHECKED else _fast_byte)
@@ -125,7 +128,7 @@ _FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)
 def _plain_mixed(state: int, more: int) -> int:
     product = (int(state) ^ int(more)) * _FACTOR
     product = (product + (1 << 63)) % (1 << 64) - (1 << 63)
-    return np.int64(product ^ (product >> 29))  # type: ignore[return-value]  # as above
+    return wide(product ^ (product >> 29))
 
 
 def _fast_mixed(state: int, more: int) -> int:

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from collectors.compiled import Bytes, byte, inner, word
+from collectors.compiled import Bytes, byte, inner, wide, word
 from collectors.layout import ANY, BAD, BOOL, BYTES, FLOAT, INT, JSON, LEAFLIST, NONE, NUMERAL, TEXT, UINT
 from collectors.numerals import integer
 from collectors.protobuf import FIXED32, FIXED64, LENGTH, VARINT, is_utf8, length, skipped, tag, varint
@@ -24,7 +24,7 @@ POWERS = np.array([10.0**power for power in range(23)])
 @inner
 def _decimal(data: Bytes, at: int, end: int) -> tuple[float, int]:
     """Decimal64: digits and the number of them behind the point."""
-    digits = precision = np.int64(0)
+    digits = precision = wide(0)
     while at < end:
         field, wire, at = tag(data, at, end)
         if at < 0:
@@ -68,9 +68,9 @@ def scalar(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int
 
     A leaf-list's elements are not looked at.
     """
-    sort, form, flags = NONE, np.int64(0), 0
-    value = first = last = np.int64(0)
-    bad = (BAD, np.int64(0), 0, np.int64(0), np.int64(0), np.int64(0))
+    sort, form, flags = NONE, wide(0), 0
+    value = first = last = wide(0)
+    bad = (BAD, wide(0), 0, wide(0), wide(0), wide(0))
     while at < end:
         field, wire, at = tag(data, at, end)
         if at < 0:
@@ -86,7 +86,7 @@ def scalar(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int
                 found = INT
             elif field == 4:
                 found = BOOL
-                number = np.int64(1) if number != 0 else np.int64(0)
+                number = wide(1) if number != 0 else wide(0)
             if found != NONE:
                 value = number
         elif wire == LENGTH:
@@ -111,7 +111,7 @@ def scalar(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int
                 real, behind = _decimal(data, begin, at)
                 if behind < 0:
                     return bad
-                value = np.float64(real).view(np.int64)
+                value = wide(np.float64(real).view(np.int64))
             elif field == 9:
                 found = ANY
                 if not _is_any(data, begin, at):
@@ -124,7 +124,7 @@ def scalar(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int
             if field == 6:
                 found = FLOAT
                 bits = byte(data, at) | byte(data, at + 1) << 8 | byte(data, at + 2) << 16 | byte(data, at + 3) << 24
-                value = np.float64(np.uint32(bits).view(np.float32)).view(np.int64)
+                value = wide(np.float64(np.uint32(bits).view(np.float32)).view(np.int64))
             at += 4
         elif wire == FIXED64:
             if end - at < 8:
@@ -166,10 +166,10 @@ def _is_leaflist(data: Bytes, at: int, end: int) -> bool:
 def update(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int, int, int, int]:
     """Update: sort, form, flags, bits, begin and end of the value's slice; duplicates; begin and end of the path."""
     path = path_end = at
-    value = value_end = np.int64(-1)
-    duplicates = np.int64(0)
+    value = value_end = wide(-1)
+    duplicates = wide(0)
     paths = 0
-    bad = (BAD, np.int64(0), 0, np.int64(0), np.int64(0), np.int64(0), np.int64(0), at, at)
+    bad = (BAD, wide(0), 0, wide(0), wide(0), wide(0), wide(0), at, at)
     while at < end:
         field, wire, at = tag(data, at, end)
         if at < 0:
@@ -197,7 +197,7 @@ def update(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int
     if paths > 1:
         return bad
     if value < 0:
-        return NONE, np.int64(0), 0, np.int64(0), np.int64(0), np.int64(0), duplicates, path, path_end
+        return NONE, wide(0), 0, wide(0), wide(0), wide(0), duplicates, path, path_end
     sort, form, flags, bits, first, last = scalar(data, value, value_end)
     if sort == LEAFLIST and not _is_leaflist(data, first, last):
         return bad
@@ -226,12 +226,12 @@ def _is_extension(data: Bytes, at: int, end: int) -> bool:
 @inner
 def response(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
     """SubscribeResponse: number of the field of its oneof (0 for none), begin and end of the Notification. Or BAD."""
-    found = first = last = np.int64(0)
+    found = first = last = wide(0)
     while at < end:
         field, wire, at = tag(data, at, end)
         if at < 0:
             return BAD, first, last
-        known = np.int64(0)
+        known = wide(0)
         if wire == LENGTH:
             begin, at = length(data, at, end)
             if at < 0 or field == 4 or (field == 5 and not _is_extension(data, begin, at)):

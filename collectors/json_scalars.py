@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from collectors.compiled import Bytes, byte, inner, part
+from collectors.compiled import Bytes, byte, inner, part, wide
 from collectors.gnmi_fields import EXACT, POWERS
 from collectors.layout import BAD, BOOL, ESCAPED, FLOAT, INEXACT, NONE, QUOTED, TEXT
 from collectors.numerals import integer
@@ -95,7 +95,7 @@ def _real(data: Bytes, at: int, end: int) -> tuple[int, int]:
     negative = byte(data, at) == _MINUS
     if negative:
         at += 1
-    digits, scale = np.int64(0), 0
+    digits, scale = wide(0), 0
     fraction = False
     while at < end:
         one = byte(data, at)
@@ -106,7 +106,7 @@ def _real(data: Bytes, at: int, end: int) -> tuple[int, int]:
         else:
             digits = digits * 10 + (one - 48)
             if digits > EXACT:
-                return np.int64(0), INEXACT
+                return wide(0), INEXACT
             if fraction:
                 scale -= 1
         at += 1
@@ -120,20 +120,20 @@ def _real(data: Bytes, at: int, end: int) -> tuple[int, int]:
         while at < end:
             power = power * 10 + (byte(data, at) - 48)
             if power > 999:
-                return np.int64(0), INEXACT
+                return wide(0), INEXACT
             at += 1
         scale += sign * power
     if scale <= -len(POWERS) or scale >= len(POWERS):
-        return np.int64(0), INEXACT
+        return wide(0), INEXACT
     value = np.float64(digits)
     value = value * POWERS[scale] if scale >= 0 else value / POWERS[-scale]
-    return np.float64(-value if negative else value).view(np.int64), 0
+    return wide(np.float64(-value if negative else value).view(np.int64)), 0
 
 
 @inner
 def json_scalar(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int]:
     """Sort (or BAD), flags, bits, begin and end of the text (of a string: within its quotes), the place behind."""
-    bad = (BAD, 0, np.int64(0), at, at, at)
+    bad = (BAD, 0, wide(0), at, at, at)
     if at >= end:
         return bad
     one = byte(data, at)
@@ -154,7 +154,7 @@ def json_scalar(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int
                 if plain:
                     value, inexact = _real(data, first, last)
                     return FLOAT, QUOTED | inexact, value, first, last, last + 1
-        return TEXT, flags, np.int64(0), first, last, last + 1
+        return TEXT, flags, wide(0), first, last, last + 1
     if one == _MINUS or 48 <= one <= 57:
         behind, whole = _number_end(data, at, end)
         if behind < 0:
@@ -167,9 +167,9 @@ def json_scalar(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int
         return FLOAT, inexact, value, at, behind, behind
     left = end - at
     if left >= 4 and part(data, at, 4) == _TRUE:
-        return BOOL, 0, np.int64(1), at, at + 4, at + 4
+        return BOOL, 0, wide(1), at, at + 4, at + 4
     if left >= 4 and part(data, at, 4) == _NULL:
-        return NONE, 0, np.int64(0), at, at + 4, at + 4
+        return NONE, 0, wide(0), at, at + 4, at + 4
     if left >= 5 and one == 102 and part(data, at + 1, 4) == _ALSE:
-        return BOOL, 0, np.int64(0), at, at + 5, at + 5
+        return BOOL, 0, wide(0), at, at + 5, at + 5
     return bad

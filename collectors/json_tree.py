@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from collectors.compiled import Bytes, byte, inner
+from collectors.compiled import Bytes, byte, inner, wide
 from collectors.json_scalars import json_scalar, space, string_end
 from collectors.layout import (
     BAD,
@@ -169,7 +169,7 @@ def _keyed(
             )  # fmt: skip
             if found < 0:
                 return found
-            before, column = found, np.int64(E_BRANCH)
+            before, column = found, wide(E_BRANCH)
         if byte(data, at) != _COMMA:
             return found
         at = space(data, at + 1, end)
@@ -198,7 +198,7 @@ def tree(
     if not is_utf8(data, at, end):
         return BAD
     depth = 0
-    node = np.int64(base)
+    node = wide(base)
     # Within a value that is told whole or not at all: its depth, where it began, what it is (NONE: not told).
     silent, silent_at, silent_as = 0, at, NONE
     while True:
@@ -275,7 +275,7 @@ def tree(
                             return BAD
                         state[S_PENDING] = min(state[S_PENDING], message)
                     small = silent_as << SORT_BIT | form << FORM_BIT
-                    put_at = put(rows, state, first_row, message, path, small, np.int64(0), silent_at, at, duplicates)
+                    put_at = put(rows, state, first_row, message, path, small, wide(0), silent_at, at, duplicates)
                     if put_at < 0:
                         return put_at
             depth -= 1
@@ -292,7 +292,7 @@ def tree(
         # Here stands the next member or element of the innermost.
         frame = S_STACK + STACK_WORDS * (depth - 1)
         within, before = state[frame + _ENTRY], state[frame + _BEFORE]
-        column = np.int64(E_BRANCH if state[frame + _COUNT] == 0 else E_NEXT)
+        column = wide(E_BRANCH if state[frame + _COUNT] == 0 else E_NEXT)
         if state[frame + _IS_ARRAY] == 0:
             if byte(data, at) != _QUOTE:
                 return BAD
@@ -328,7 +328,7 @@ def tree(
                 node = _keyed(data, at, end, within, before, column, target, texts, entries, slots, targets, state)
             if node == within:
                 owner = within << OWNER_BIT | PLACE | state[frame + _COUNT] << PLACE_BIT
-                node = looked_up(data, at, np.int64(0), owner, target, texts, entries, slots, targets, state)
+                node = looked_up(data, at, wide(0), owner, target, texts, entries, slots, targets, state)
         if silent == 0:
             if node in (NO_ROOM, BAD):
                 return node

@@ -144,7 +144,7 @@ class _Reader:
 
     def until(self, stops: str) -> tuple[str, str]:
         """What stands before the next of these characters, without escapes, and that character ('' at the end)."""
-        found = []
+        found: list[str] = []
         while self.at < len(self.text):
             character = self.text[self.at]
             self.at += 1

@@ -5,9 +5,7 @@ In: bytes and where to read. Out: what stands there and the place behind it, or 
 
 from __future__ import annotations
 
-import numpy as np
-
-from collectors.compiled import Bytes, byte, inlined, inner, part, word
+from collectors.compiled import Bytes, byte, inlined, inner, part, wide, word
 from collectors.layout import BAD
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
@@ -18,18 +16,18 @@ _LARGEST_SIZE = (1 << 31) - 1
 @inner
 def varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """A number of at most 64 bits; a longer one is BAD."""
-    value = np.int64(0)
+    value = wide(0)
     for shift in range(0, 70, 7):
         if at >= end:
-            return np.int64(0), BAD
+            return wide(0), BAD
         one = byte(data, at)
         at += 1
         if shift == 63 and one > 1:
-            return np.int64(0), BAD
+            return wide(0), BAD
         value |= (one & 127) << shift
         if one < 128:
             return value, at
-    return np.int64(0), BAD
+    return wide(0), BAD
 
 
 @inlined
@@ -40,10 +38,10 @@ def whole_varint(data: Bytes, at: int, end: int) -> tuple[int, bool]:
     """
     size = end - at
     if size < 1 or size > 8:
-        return np.int64(0), False
+        return wide(0), False
     bits = word(data, at) if size == 8 else part(data, at, size)
     if bits & _HIGH_BITS != _HIGH_BITS_BUT_LAST >> (8 * (8 - size)) & _HIGH_BITS:
-        return np.int64(0), False
+        return wide(0), False
     bits = bits & 0x007F007F007F007F | (bits & 0x7F007F007F007F00) >> 1
     bits = bits & 0x00003FFF00003FFF | (bits & 0x3FFF00003FFF0000) >> 2
     return bits & 0x000000000FFFFFFF | (bits & 0x0FFFFFFF00000000) >> 4, True
@@ -56,18 +54,18 @@ def short_varint(data: Bytes, at: int, end: int, most: int) -> tuple[int, int]:
         one = byte(data, at)
         if one < 128:
             return one, at + 1
-    value = np.int64(0)
+    value = wide(0)
     for shift in range(0, 35, 7):
         if at >= end:
-            return np.int64(0), BAD
+            return wide(0), BAD
         one = byte(data, at)
         at += 1
         value |= (one & 127) << shift
         if one < 128:
             if value > most:
-                return np.int64(0), BAD
+                return wide(0), BAD
             return value, at
-    return np.int64(0), BAD
+    return wide(0), BAD
 
 
 @inner
@@ -75,7 +73,7 @@ def tag(data: Bytes, at: int, end: int) -> tuple[int, int, int]:
     """Number and wire type of a field."""
     value, at = short_varint(data, at, end, 0xFFFFFFFF)
     if value >> 3 == 0:
-        return np.int64(0), np.int64(0), BAD
+        return wide(0), wide(0), BAD
     return value >> 3, value & 7, at
 
 
@@ -84,7 +82,7 @@ def length(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Where that which has its length in front begins and ends."""
     size, at = short_varint(data, at, end, _LARGEST_SIZE)
     if at < 0 or size > end - at:
-        return np.int64(0), BAD
+        return wide(0), BAD
     return at, at + size
 
 

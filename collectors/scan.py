@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from collectors.compiled import Bytes, byte, inner, kernel
+from collectors.compiled import Bytes, byte, inner, kernel, wide
 from collectors.gnmi_fields import response, update
 from collectors.json_scalars import json_scalar, space
 from collectors.json_tree import tree
@@ -132,8 +132,8 @@ def _prefix(
         return BAD
     if behind < end and name < end:
         entry = targets[target, T_NAME]
-        if not is_spelling(data, name, end - name, np.int64(NAME), entry, texts, entries):
-            entry = looked_up(data, name, end - name, np.int64(NAME), target, texts, entries, slots, targets, state)
+        if not is_spelling(data, name, end - name, wide(NAME), entry, texts, entries):
+            entry = looked_up(data, name, end - name, wide(NAME), target, texts, entries, slots, targets, state)
             if entry < 0:
                 return entry
             targets[target, T_NAME] = entry
@@ -145,7 +145,7 @@ def _prefix(
     if behind == at:
         return ROOT
     entry = following(
-        data, at, behind - at, np.int64(PREFIX), targets[target, T_PREFIX], np.int64(E_NEXT), target, texts, entries,
+        data, at, behind - at, wide(PREFIX), targets[target, T_PREFIX], wide(E_NEXT), target, texts, entries,
         slots, targets, state,
     )  # fmt: skip
     if entry >= 0:
@@ -174,8 +174,8 @@ def _notification(
     """Rows of one Notification; 0, or why it cannot be read now."""
     target = messages[message, M_TARGET]
     first_row = row = state[S_ROWS]
-    room = min(np.int64(len(rows)), first_row + state[S_MOST_ROWS])
-    prefix = np.int64(ROOT)
+    room = min(wide(len(rows)), first_row + state[S_MOST_ROWS])
+    prefix = wide(ROOT)
     prefixes = lost = 0
     entry, last_entry = targets[target, T_LAST], len(entries) - 1
     paths = False
@@ -198,11 +198,11 @@ def _notification(
         begin, at = length(data, at, end)
         if at < 0:
             return BAD
-        op = form = value = first = last = duplicates = np.int64(0)
+        op = form = value = first = last = duplicates = wide(0)
         sort = flags = 0
         if field == 4:
             # As good as every update is a path and then a value, each shorter than 128 bytes, and nothing else.
-            behind = path = begin + 2
+            behind = path = path_end = begin + 2
             if at - begin >= 4 and byte(data, begin) == _PATH_TAG:
                 behind += byte(data, begin + 1)
             if (
@@ -234,7 +234,7 @@ def _notification(
         elif field == 5:
             first = last = path = begin
             path_end = at
-            op = np.int64(DELETE)
+            op = wide(DELETE)
         elif field == 2:
             if prefixes > 0 or paths:
                 return BAD
@@ -257,7 +257,7 @@ def _notification(
         owner, size = prefix << OWNER_BIT | PATH, path_end - path
         if not is_spelling(data, path, size, owner, entry, texts, entries):
             entry = following(
-                data, path, size, owner, before, np.int64(E_NEXT), target, texts, entries, slots, targets, state
+                data, path, size, owner, before, wide(E_NEXT), target, texts, entries, slots, targets, state
             )  # fmt: skip
             if entry < 0:
                 if entry == NO_ROOM:
@@ -296,7 +296,7 @@ def _notification(
                     if flags & INEXACT:
                         state[S_INEXACT] += 1
                 else:
-                    sort, flags, value = JSON, MALFORMED_JSON, np.int64(0)
+                    sort, flags, value = JSON, MALFORMED_JSON, wide(0)
             if flags & MALFORMED_JSON != 0:
                 state[S_UNUSUAL] += 1
         if row >= room:
@@ -317,7 +317,7 @@ def _notification(
 @kernel
 def lay_out(messages: Ints, state: Ints) -> None:
     """Sets every message's place and status from its size; sums up in state[S_BYTES_LAID] and the two behind it."""
-    at = least = most = np.int64(0)
+    at = least = most = wide(0)
     for message in range(len(messages) - 1):
         size, target = messages[message, M_SIZE], messages[message, M_TARGET]
         messages[message, M_AT] = at
@@ -356,14 +356,14 @@ def scan(
         messages[message, M_NAME] = -1
         at = messages[message, M_AT]
         kind, begin, end = response(data, at, at + messages[message, M_SIZE])
-        result = np.int64(0)
+        result = wide(0)
         if kind == 1:
             state[S_LOST] = 0
-            result = np.int64(
+            result = wide(
                 _notification(data, begin, end, message, messages, texts, entries, slots, targets, rows, state)
             )
         elif kind < 0:
-            result = np.int64(BAD)
+            result = wide(BAD)
         if result == 0:
             messages[message, M_STATUS] = OK if kind == 1 else SYNC if kind == 3 else EMPTY
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from collectors.compiled import Bytes, byte, inner, kernel, mixed, part, word
+from collectors.compiled import Bytes, byte, inner, kernel, mixed, part, wide, word
 from collectors.layout import (
     BYTES_AN_ENTRY,
     E_AT,
@@ -102,7 +102,7 @@ def looked_up(
     slot = of & mask
     probes = 0
     while slots[slot] >= 0:
-        entry = np.int64(slots[slot])
+        entry = wide(slots[slot])
         if entries[entry, E_HASH] == of and is_spelling(data, at, size, owner, entry, texts, entries):
             return entry
         slot = (slot + 1) & mask
