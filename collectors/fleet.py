@@ -204,7 +204,10 @@ class Fleet:
         per_s = np.where(bound == OF_STORMS, _STORMS_PER_S, per_s)
         most = per_s // numerator * denominator + per_s % numerator * denominator // numerator + 1
         error_ns = np.full(len(leaves), self.paths.profile.stamp_error_ms * 1_000_000)
-        self.series.counters.limit(series, told.bits[leaves].astype(np.int64), most, error_ns, self.period_ns[slots])
+        period_ns, own_ns = told.period_ns[leaves], self.period_ns[slots]
+        sampled_ns = np.where(own_ns > 0, np.maximum(own_ns, told.least_period_ns[leaves]), 0)
+        period_ns = np.where(period_ns == 0, sampled_ns, np.maximum(period_ns, 0))
+        self.series.counters.limit(series, told.bits[leaves].astype(np.int64), most, error_ns, period_ns)
 
 
 def halves_of(paths: PathMap, leaves: npt.NDArray[Any]) -> tuple[Ints, Ints]:

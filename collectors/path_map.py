@@ -25,6 +25,7 @@ Bytes = npt.NDArray[np.uint8]
 NOT_SEEN, NOTHING, SLOW = -2, -1, -16
 """Of a path id: not looked up yet, without a meaning; from SLOW downwards the number of a slow entry."""
 MAX_PORTS = 65_535
+NO_PERIOD = -1
 
 (COUNTER, GAUGE, PEAK_SINCE_READ, PEAK_OVER_WINDOW, SETTING, STATE, FOUND, RESTORED, STOPPED) = range(9)
 SEMANTICS = {
@@ -66,7 +67,11 @@ class CanonicalPath(Protocol):
 
 
 class Leaves(NamedTuple):
-    """Columns by leaf number. Halves of leaf i are first_half[i]:first_half[i + 1]."""
+    """Columns by leaf number. Halves of leaf i are first_half[i]:first_half[i + 1].
+
+    `period_ns` is how often it comes: 0 = as often as the target's counters, but no more often than `least_period_ns`;
+    NO_PERIOD = when it changes.
+    """
 
     semantics: Bytes
     row: Int32s
@@ -77,6 +82,8 @@ class Leaves(NamedTuple):
     denominator: Ints
     window_ns: Ints
     quality: Bytes
+    period_ns: Ints
+    least_period_ns: Ints
     first_half: Int32s
 
 
@@ -128,6 +135,7 @@ class PathMap:
         self._rows = [
             (number, row, pattern) for number, row in enumerate(profile.row) for pattern in map(Pattern, row.paths)
         ]
+        self._periods_ns = [_periods_ns(profile, row) for row in profile.row]
         self._facts = [(fact, pattern) for fact in profile.fact for pattern in map(Pattern, fact.paths)]
         self._records = [(record, Pattern(record.path)) for record in profile.record]
         self._queue_patterns = [re.compile(text) for text in profile.queue_names.patterns]
@@ -229,7 +237,7 @@ class PathMap:
             (
                 SEMANTICS[row.semantics], number, port,
                 OF_STORMS if row.semantics in ("found", "restored") else _BOUNDS[row.unit], row.bits,
-                numerator, denominator, row.window_ms * 1_000_000, _QUALITY[row.quality],
+                numerator, denominator, row.window_ms * 1_000_000, _QUALITY[row.quality], *self._periods_ns[number],
             )
         )  # fmt: skip
         self._leaf_elements.append(elements)
@@ -292,7 +300,19 @@ class PathMap:
             self.groups = Groups._make(np.array(column, of) for column, of in zip(columns, _GROUP_TYPES, strict=True))
 
 
-_LEAF_TYPES = (np.uint8, np.int32, np.int32, np.uint8, np.uint8, np.int64, np.int64, np.int64, np.uint8)
+_LEAF_TYPES = (
+    np.uint8,
+    np.int32,
+    np.int32,
+    np.uint8,
+    np.uint8,
+    np.int64,
+    np.int64,
+    np.int64,
+    np.uint8,
+    np.int64,
+    np.int64,
+)
 _GROUP_TYPES = (np.uint8, np.int32, np.uint8, np.uint8, np.uint8, np.int64)
 
 
@@ -311,6 +331,16 @@ def record_fields(record: Record) -> tuple[str, ...]:
     """The leaves that an event of this sort is made of."""
     told = (record.port, record.value, record.extra, record.priority, record.queue, record.span)
     return tuple(name for name in told if name)
+
+
+def _periods_ns(profile: Profile, row: Row) -> tuple[int, int]:
+    """How often a row's leaf comes, and how often at most."""
+    brings = profile.subscription_of(row)
+    if brings is None:
+        return 0, 0
+    if brings.mode != "SAMPLE":
+        return NO_PERIOD, 0
+    return brings.interval_ms * 1_000_000, brings.min_interval_ms * 1_000_000
 
 
 def _second_measure(row: Row, kind: str, extra: str) -> int:

@@ -110,6 +110,12 @@ class Pattern:
             if element is not None and element.keys and element.name.literal is not None
         }
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its elements that are literal, from the root on."""
+        told = (None if element is None else element.name.literal for element in self._elements)
+        return tuple(name for name in told if name is not None)
+
     def match(self, elements: Sequence[Element]) -> dict[str, str] | None:
         """What the path's parts say, by placeholder; None if it does not fit."""
         return self._match(elements, 0, 0, {})

@@ -1,6 +1,6 @@
 """A vendor profile: what one sort of switch is asked for, and what each leaf of its answers means.
 
-The tables of its TOML file as frozen structs (docs/collectors.md has them for people; profile_file.py reads them). A
+The tables of its TOML file as frozen structs (docs/profiles.md has them for people; profile_file.py reads them). A
 profile is data: a new vendor is a new file in profiles/ or in a user's folder.
 """
 
@@ -16,7 +16,7 @@ from msgspec import Meta
 from collectors.pattern import Pattern
 from stream.kinds import BY_NAME, LINK_ERROR_CODES, SIDES, Kind
 
-LAYOUT = "docs/collectors.md describes profiles"
+LAYOUT = "docs/profiles.md describes profiles"
 
 Semantics = Literal[
     "counter", "gauge", "peak_since_read", "peak_over_window", "setting", "state", "found", "restored", "stopped"
@@ -223,6 +223,17 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
         texts += [record.path for record in self.record]
         return {name: keys for text in texts for name, keys in Pattern(text).list_keys().items()}
 
+    def subscription_of(self, row: Row) -> Subscription | None:
+        """The subscription that brings a row's leaf: of those whose names are all on the way to it the longest."""
+        best: tuple[int, Subscription] | None = None
+        for each in self.subscribe:
+            for path in (each.path, *each.alternatives):
+                asked = Pattern(path).names
+                brings = any(_on_the_way(asked, Pattern(text).names) for text in row.paths)
+                if brings and (best is None or len(asked) > best[0]):
+                    best = len(asked), each
+        return None if best is None else best[1]
+
     def topics(self) -> tuple[str, ...]:
         """The packed topics that its rows can go on."""
         kinds = [measured.kind for row in self.row for measured in measures(row.into)]
@@ -244,6 +255,12 @@ def measures(into: Sequence[str]) -> list[Measured]:
             raise ValueError(f"{kind_name} has no measure {measure!r}; it has {', '.join(names)}")
         found.append(Measured(kind, int(measure != kind.value.name)))
     return found
+
+
+def _on_the_way(asked: tuple[str, ...], told: tuple[str, ...]) -> bool:
+    """Whether all these names are among those of a leaf, in this order."""
+    left = iter(told)
+    return all(name in left for name in asked)
 
 
 def _metric(name: str, rows: list[Row | Record]) -> Metric:

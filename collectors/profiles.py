@@ -52,6 +52,12 @@ def load(name_or_file: str, folder: Path | None = None) -> Profile:
     return _load(name_or_file, folder, ())
 
 
+def own(name: str) -> Profile:
+    """What a built-in profile says itself, without what it extends."""
+    path = BUILT_IN / f"{name}.toml"
+    return _read(path, path.stat().st_mtime_ns)
+
+
 def detect(capabilities: Capabilities, folder: Path | None = None) -> str | None:
     """The name of the profile that fits the models of a device; None if none does."""
     best: tuple[int, str] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from collectors.fleet import Fleet
-from collectors.path_map import COUNTER, FOUND, RESTORED
+from collectors.path_map import COUNTER, FOUND, RESTORED, STATE
 from collectors.readings import WatchdogNews
 from stream.kinds import UNKNOWN
 
@@ -38,17 +38,21 @@ def rows_of(fleet: Fleet, news: WatchdogNews) -> list[WatchdogRow]:
     rows = []
     for (time_ns, slot, group), entries in sorted(told.items()):
         before = int(fleet.storm[slot, group])
-        storms: list[int] = []
-        dropped, span_ns, seen_ns, quality = UNKNOWN, 0, 0, 0
-        for semantics, value, window_ns, seen, bits in sorted(entries):
+        dropped, state, span_ns, seen_ns, quality = UNKNOWN, UNKNOWN, 0, 0, 0
+        rose = set()
+        for semantics, value, window_ns, seen, bits in entries:
             span_ns, seen_ns, quality = max(span_ns, window_ns), max(seen_ns, seen), quality | bits
             if semantics == COUNTER:
                 dropped = value
-            elif semantics in (FOUND, RESTORED):
-                # FOUND is sorted in front of RESTORED.
-                storms.append(int(semantics == FOUND))
-            elif (storm := min(value, 1)) != (storms[-1] if storms else before):
-                storms.append(storm)
+            elif semantics == STATE:
+                state = min(value, 1)
+            else:
+                rose.add(semantics)
+        # In a storm the queue is given back before the next one is found.
+        order = ((RESTORED, 0), (FOUND, 1)) if before == 1 else ((FOUND, 1), (RESTORED, 0))
+        storms = [storm for semantics, storm in order if semantics in rose]
+        if state not in (UNKNOWN, storms[-1] if storms else before):
+            storms.append(state)
         if storms:
             fleet.storm[slot, group] = storms[-1]
         elif dropped != UNKNOWN:

@@ -106,6 +106,24 @@ def test_a_counter_of_32_bits_wraps() -> None:
     assert made[1] == ["PFC_WATCHDOG Ethernet1/3 rx 1 null 1s WRAP ESTIMATED"]
 
 
+def test_a_leaf_has_the_period_of_its_own_subscription() -> None:
+    feed = Feed("sonic")
+    queue = "/COUNTERS/Ethernet0/Queues/Ethernet0:3/SAI_QUEUE_STAT_BYTES"
+    port = "/COUNTERS/Ethernet0/SAI_PORT_STAT_IF_IN_DISCARDS"
+    feed.read((queue, 0))
+    feed.read((port, 0))
+    # Queues come every ten seconds, ports as often as the inventory says.
+    assert feed.read((queue, 5), after_s=14) == ["PORT_BYTES Ethernet0/3 tx 5 null 14s ESTIMATED"]
+    assert feed.read((queue, 9), after_s=30) == ["PORT_BYTES Ethernet0/3 tx 4 null 16s GAP ESTIMATED"]
+    assert feed.read((port, 5), after_s=14) == ["QUEUE_DROPS Ethernet0/- rx 5 null 14s GAP"]
+
+
+def test_what_comes_when_it_changes_has_no_gaps() -> None:
+    feed = Feed("arista-eos")
+    made = [feed.send(at(second, (f"{TX_QUEUE}/stuck-count", second))) for second in (0, 1000)]
+    assert made[1] == ["PFC_WATCHDOG Ethernet1/3 rx 1 null 1000s ESTIMATED"]
+
+
 def test_a_broken_session_marks_the_next_window_of_each_counter_once() -> None:
     feed = Feed("openconfig", period_ns=0)
     path = f"{ETH1}/state/counters/in-discards"
