@@ -34,7 +34,9 @@ Bytes = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 
 PFC_WATCHDOG = BY_NAME["PFC_WATCHDOG"].code
-_COUNTED = (COUNTER, FOUND, RESTORED)
+_WINDOWED = np.isin(np.arange(256), (COUNTER, FOUND, RESTORED, PEAK_SINCE_READ))
+"""By semantics, whether a reading ends a window that the one before it began."""
+_AT_ONCE = np.isin(np.arange(256), (GAUGE, PEAK_OVER_WINDOW, STATE))
 _MOST_SPEED = 1 << 31
 
 
@@ -104,17 +106,19 @@ def measure(fleet: Fleet, read: Readings, counted: Counter[str]) -> tuple[Halves
     edges = _edges(fleet, read.of(stopped), series[stopped])
     setting = np.flatnonzero(semantics == SETTING)
     _keep_settings(fleet, read.of(setting))
-    windowed = np.flatnonzero(np.isin(semantics, (*_COUNTED, PEAK_SINCE_READ)))
+    windowed = np.flatnonzero(_WINDOWED[semantics])
     rows, span_ns, value, quality = _windows(fleet, read.of(windowed), series[windowed], semantics[windowed])
-    at_once = np.flatnonzero(np.isin(semantics, (GAUGE, PEAK_OVER_WINDOW, STATE)))
+    at_once = np.flatnonzero(_AT_ONCE[semantics])
     rows = np.concatenate((windowed[rows], at_once))
     peak = semantics[at_once] == PEAK_OVER_WINDOW
     span_ns = np.concatenate((span_ns, np.where(peak, leaves.window_ns[read.leaf[at_once]], 0)))
     value = np.concatenate((value, np.minimum(read.value[at_once], np.uint64(INT64_MAX)).astype(np.int64)))
     quality = np.concatenate((quality, np.where(peak, ESTIMATED, 0).astype(np.uint8)))
-    order = np.argsort(rows, kind="stable")
-    told = read.of(rows[order])
-    span_ns, value, quality = span_ns[order], value[order], quality[order] | told.quality | leaves.quality[told.leaf]
+    if len(at_once):
+        order = np.argsort(rows, kind="stable")
+        rows, span_ns, value, quality = rows[order], span_ns[order], value[order], quality[order]
+    told = read.of(rows)
+    quality = quality | told.quality | leaves.quality[told.leaf]
     value, quality = _in_units(fleet, told, value, span_ns, quality, counted)
     half, which = halves_of(fleet.paths, told.leaf)
     halves = Halves(

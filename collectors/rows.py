@@ -36,6 +36,7 @@ Bytes = npt.NDArray[np.uint8]
 _TOPICS = tuple(dict.fromkeys(kind.topic for kind in BY_NAME.values() if kind.topic))
 _TOPIC_OF = np.array([_TOPICS.index(BY_CODE[code].topic) if code in BY_CODE and BY_CODE[code].topic else 0
                       for code in range(256)])  # fmt: skip
+_FLAGS = np.isin(np.arange(256), (STATE, STOPPED))
 _UNREADY_FLUSHES = 2
 """A device that does not say that it has told all (sync_response) has its facts made after so many flushes."""
 
@@ -99,6 +100,8 @@ class RowMaker:
         self._slot_of: Ints = np.zeros(0, np.int64)
         self._latest_ns: Ints = np.zeros(0, np.int64)
         self._joiner = Joiner(self._counted)
+        self._held_ns: Ints = np.zeros(0, np.int64)
+        """By target, the time of its oldest half that waits, as of the last call."""
         self._unready: dict[int, int] = {}
         """Targets that have not told all yet, and for how many flushes."""
         self._told: dict[int, None] = {}
@@ -156,6 +159,7 @@ class RowMaker:
             self._joiner.forget(gone.fleet, gone.slot)
             self._fleets[gone.fleet].remove(gone.slot)
             self._fleet_of[target] = -1
+            self._held_ns = self._held()
             self._unready.pop(target, None)
             self._told.pop(target, None)
 
@@ -166,7 +170,7 @@ class RowMaker:
 
     def held_ns(self, target: int) -> int:
         """The time of the oldest half of a row that waits for its other half, INT64_MAX if none does."""
-        return int(self._held()[target]) if target < len(self._fleet_of) else INT64_MAX
+        return int(self._held_ns[target]) if target < len(self._held_ns) else INT64_MAX
 
     def take(self, columns: Columns, targets: Int32s, time_ns: Ints, quality: Bytes, seen_ns: Ints) -> Made:
         """The rows and facts of decoded messages; time, quality and seen_ns are those of each message."""
@@ -231,7 +235,7 @@ class RowMaker:
             told, known = values.words(columns, rows[worded], words)
             number[worded[known]], good[worded[known]] = told[known].astype(np.uint64), True
         # Of a state, a word that the profile does not have says nothing; a number of more than a flag is none either.
-        good &= ~np.isin(fleet.paths.leaves.semantics[leaf], (STATE, STOPPED)) | (number <= np.uint64(1))
+        good &= ~_FLAGS[fleet.paths.leaves.semantics[leaf]] | (number <= np.uint64(1))
         self._counted["values_refused"] += int((~good).sum())
         rows, leaf, number = rows[good], leaf[good], number[good]
         message = np.asarray(columns.message, np.int64)[rows]
@@ -307,6 +311,7 @@ class RowMaker:
         return [(index, event_columns)]
 
     def _made(self, parts: list[tuple[int, _Columns]], told: Joined) -> Made:
+        self._held_ns = self._held()
         for index in np.unique(told.fleet).tolist():
             of = told.fleet == index
             _, slot, group, value, extra, span_ns, time_ns, seen_ns, quality = (column[of] for column in told)
@@ -342,7 +347,7 @@ class RowMaker:
         firsts = np.flatnonzero(np.concatenate(([True], (targets[1:] != targets[:-1]) | (topic[1:] != topic[:-1]))))
         ends = np.concatenate((firsts[1:], [len(events)]))
         latest = np.maximum.reduceat(events["time_ns"], firsts)
-        marks = np.minimum(latest, self._held()[targets[firsts]])
+        marks = np.minimum(latest, self._held_ns[targets[firsts]])
         columns = (targets[firsts], topic[firsts], firsts, ends, self._fleet_of[targets[firsts]], marks)
         return [
             Part(target, _TOPICS[of], first, end, self._fleets[fleet].paths.ports, mark_ns)
