@@ -8,6 +8,7 @@ target it is of.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -60,6 +61,11 @@ PLACE_KEY = "#"
 """Key of an entry of a JSON list that is not known to have keys: its place, from 0."""
 
 
+_IN_ORIGIN, _IN_NAME = re.compile(r"[\\:/[]"), re.compile(r"[\\/[\]]")
+_IN_KEY, _IN_VALUE = re.compile(r"[\\=\]]"), re.compile(r"[\\\]]")
+_SLASH = re.compile("/")
+
+
 class Path(NamedTuple):
     """Elements are names with their keys, sorted by name; a prefix's target is no part of it."""
 
@@ -72,19 +78,19 @@ def path_text(path: Path) -> str:
 
     A backslash takes its meaning from the byte behind it. A name of nothing, which no device should send, is `[]`.
     """
-    origin = _escaped(path.origin, "\\:/[")
-    elements = "".join(
-        f"/{_escaped(name, chr(92) + '/[]') or '[]'}"
-        + "".join(f"[{_escaped(key, chr(92) + '=]')}={_escaped(value, chr(92) + ']')}]" for key, value in keys)
-        for name, keys in path.elems
-    )
-    return (f"{origin}:" if origin else "") + (elements or "/")
+    origin = f"{_escaped(_IN_ORIGIN, path.origin)}:" if path.origin else ""
+    return origin + ("".join([_element_text(name, keys) for name, keys in path.elems]) or "/")
 
 
-def _escaped(text: str, special: str) -> str:
-    if not any(character in text for character in special):
-        return text
-    return "".join(f"\\{character}" if character in special else character for character in text)
+def _element_text(name: str, keys: Keys) -> str:
+    text = f"/{_escaped(_IN_NAME, name) or '[]'}"
+    for key, value in keys:
+        text += f"[{_escaped(_IN_KEY, key)}={_escaped(_IN_VALUE, value)}]"
+    return text
+
+
+def _escaped(special: re.Pattern[str], text: str) -> str:
+    return special.sub(r"\\\g<0>", text) if special.search(text) else text
 
 
 def parse_path(text: str) -> Path:
@@ -263,7 +269,7 @@ class PathTable:
         """Finds the paths of new spellings; answers how many there were."""
         first, end = self._resolved, int(self.state[S_ENTRIES])
         for entry in range(first, end):
-            self.entries[entry, [E_PATH, E_LIST]] = self._resolve(entry)
+            self.entries[entry, E_PATH], self.entries[entry, E_LIST] = self._resolve(entry)
         self._resolved = end
         return end - first
 
@@ -320,11 +326,11 @@ class PathTable:
 def _elements(path: gnmi_pb2.Path) -> tuple[Element, ...]:
     """Those of a message; `element`, the deprecated form, has an element's text in each string."""
     if path.elem or not path.element:
-        return tuple((elem.name, tuple(sorted(elem.key.items()))) for elem in path.elem)
+        return tuple([(elem.name, tuple(sorted(elem.key.items())) if elem.key else ()) for elem in path.elem])
     elements: list[Element] = []
     for text in path.element:
         try:
-            read = parse_path(f"/{_escaped(text, '/')}").elems
+            read = parse_path(f"/{_escaped(_SLASH, text)}").elems
         except ConfigError:
             read = ()
         elements.append(read[0] if len(read) == 1 else (text, ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.messages import gnmi_pb2
@@ -15,12 +15,14 @@ NAMES = st.text(alphabet="ab:/[]\\=#é ", max_size=5)
 KEYS = st.dictionaries(NAMES.filter(bool), NAMES, max_size=2).map(lambda keys: tuple(sorted(keys.items())))
 
 
+@settings(deadline=None)
 @given(NAMES, st.lists(st.tuples(NAMES, KEYS), max_size=3))
 def test_a_path_survives_being_written(origin: str, elems: list[tuple[str, tuple[tuple[str, str], ...]]]) -> None:
     path = Path(origin, tuple(elems))
     assert parse_path(path_text(path)) == path
 
 
+@settings(deadline=None)
 @given(NAMES, st.lists(st.tuples(NAMES, st.dictionaries(NAMES, NAMES, max_size=2)), max_size=3))
 def test_a_path_of_a_device_survives_the_table(origin: str, elems: list[tuple[str, dict[str, str]]]) -> None:
     message = gnmi_pb2.SubscribeResponse()
