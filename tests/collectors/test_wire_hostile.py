@@ -30,7 +30,7 @@ def test_messages_are_read_as_the_protobuf_library_reads_them() -> None:
 def compared_elsewhere(count: int, seed: int, **environ: str) -> dict[str, int]:
     run = subprocess.run(
         [sys.executable, "-m", "tests.collectors.both_decoders", str(count), str(seed)],
-        cwd=ROOT, env=os.environ | environ, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+        cwd=ROOT, env=os.environ | {"NUMBA_DISABLE_JIT": "0"} | environ, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-4000:]
     outcomes: dict[str, int] = json.loads(run.stdout)
@@ -47,8 +47,6 @@ def test_two_hundred_thousand_messages_are_read_as_the_protobuf_library_reads_th
 
 @pytest.mark.slow
 def test_a_build_that_checks_every_load_finds_none_outside_of_its_bytes(tmp_path: Path) -> None:
-    outcomes = compared_elsewhere(
-        CHECKED_MESSAGES, 3, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path), NUMBA_DISABLE_JIT="0"
-    )
+    outcomes = compared_elsewhere(CHECKED_MESSAGES, 3, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path))
     assert outcomes["checked"] is True
     assert outcomes["OK"] > CHECKED_MESSAGES // 3
