@@ -16,7 +16,7 @@ from simulation.gnmi_targets.messages import notification, sync
 from simulation.gnmi_targets.raw_target import RawTarget
 from simulation.gnmi_targets.server import FakeTarget
 from tests.collectors.lab_device import COUNTERS, lab_leaves
-from tests.collectors.running import SCALE, collecting, target_at
+from tests.collectors.running import collecting, target_at
 
 BASE = "/interfaces/interface[name=Ethernet1]/state/counters"
 
@@ -190,7 +190,7 @@ def test_a_target_that_says_nothing_at_all_is_given_up_by_the_deadline() -> None
 def test_a_port_that_accepts_and_does_not_answer_is_given_up_by_the_deadline() -> None:
     async def run() -> None:
         server = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
-        address = "127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server:
             endpoint = Endpoint(address, connect_deadline_s=0.5)
             async with collecting(target_at(address, endpoint=endpoint)) as running:
@@ -246,7 +246,6 @@ def test_on_change_becomes_sample_where_a_target_does_not_have_it() -> None:
                 assert fake.requests[-1].subscribe.subscription[0].mode == 2
 
     asyncio.run(run())
-
 
 
 def msgspec_asked(path: str, mode: str = "SAMPLE"):  # type: ignore[no-untyped-def]
