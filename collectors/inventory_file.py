@@ -133,8 +133,10 @@ def _line(path: Path, keys: tuple[str, ...]) -> int:
             here = (*table, *_dotted(key[2]))
         else:
             continue
-        if len(here) > found and here == keys[: len(here)]:
-            best, found = number, len(here)
+        shared = next((at for at, pair in enumerate(zip(here, keys, strict=False)) if pair[0] != pair[1]), len(keys))
+        shared = min(shared, len(here))
+        if shared > found:
+            best, found = number, shared
     return best
 
 

@@ -62,10 +62,12 @@ def now_s(back: int) -> int:
 )
 def test_a_wrong_clock_is_put_right_and_its_rows_say_so(behaviour: Behaviour, bits: int) -> None:
     async def run() -> Events:
-        async with FakeTarget(lab_leaves(1), behaviour) as fake:
-            async with collecting(target_at(fake.address, interval_ms=200)) as running:
-                await running.until(lambda: len(running.out.events()) >= 6)
-                return running.out.events()
+        async with (
+            FakeTarget(lab_leaves(1), behaviour) as fake,
+            collecting(target_at(fake.address, interval_ms=200)) as running,
+        ):
+            await running.until(lambda: len(running.out.events()) >= 6)
+            return running.out.events()
 
     events = asyncio.run(run())
     assert (events["quality"] & bits == bits).all()
@@ -75,11 +77,13 @@ def test_a_wrong_clock_is_put_right_and_its_rows_say_so(behaviour: Behaviour, bi
 def test_a_clock_that_is_behind_is_noticed_once_several_messages_agree() -> None:
     async def run() -> None:
         behaviour = Behaviour(clock_offset_ns=-3600 * SECOND_NS)
-        async with FakeTarget(lab_leaves(1), behaviour) as fake:
-            async with collecting(target_at(fake.address, interval_ms=100)) as running:
-                await running.until(lambda: bool((running.out.events()["quality"] & CLOCK_SUSPECT).any()))
-                await running.until(lambda: running.status().skew_known)
-                assert abs(running.status().skew_ns + 3600 * SECOND_NS) < SECOND_NS
+        async with (
+            FakeTarget(lab_leaves(1), behaviour) as fake,
+            collecting(target_at(fake.address, interval_ms=100)) as running,
+        ):
+            await running.until(lambda: bool((running.out.events()["quality"] & CLOCK_SUSPECT).any()))
+            await running.until(lambda: running.status().skew_known)
+            assert abs(running.status().skew_ns + 3600 * SECOND_NS) < SECOND_NS
 
     asyncio.run(run())
 
@@ -160,12 +164,11 @@ def test_however_a_target_writes_the_rows_are_the_same(behaviour: Behaviour, enc
 
 def test_marks_never_go_back_and_stay_behind_the_last_message() -> None:
     async def run() -> None:
-        async with FakeTarget(lab_leaves(2)) as fake:
-            async with collecting(target_at(fake.address, interval_ms=100)) as running:
-                await running.until(lambda: len(running.out.parts) > 10)
-                marks = [mark for _, _, _, _, mark in running.out.parts]
-                assert marks == sorted(marks)
-                for _, _, events, _, mark in running.out.parts:
-                    assert mark <= int(events["time_ns"].max())
+        async with FakeTarget(lab_leaves(2)) as fake, collecting(target_at(fake.address, interval_ms=100)) as running:
+            await running.until(lambda: len(running.out.parts) > 10)
+            marks = [mark for _, _, _, _, mark in running.out.parts]
+            assert marks == sorted(marks)
+            for _, _, events, _, mark in running.out.parts:
+                assert mark <= int(events["time_ns"].max())
 
     asyncio.run(run())

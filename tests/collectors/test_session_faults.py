@@ -178,11 +178,10 @@ def test_a_target_that_says_nothing_at_all_is_given_up_by_the_deadline() -> None
         await asyncio.sleep(30)
 
     async def run() -> None:
-        async with RawTarget(script) as fake:
-            async with collecting(target_at(fake.address, first_deadline_s=0.5)) as running:
-                at = await running.until_failed("stalled")
-                assert not at.up
-                assert running.out.told == []
+        async with RawTarget(script) as fake, collecting(target_at(fake.address, first_deadline_s=0.5)) as running:
+            at = await running.until_failed("stalled")
+            assert not at.up
+            assert running.out.told == []
 
     asyncio.run(run())
 
@@ -217,11 +216,13 @@ def test_one_refused_path_costs_no_other() -> None:
         asked = tuple(
             msgspec_asked(path) for path in (COUNTERS, "/nothing/here", "/interfaces/interface[name=*]/state/mtu")
         )
-        async with FakeTarget(lab_leaves(), behaviour) as fake:
-            async with collecting(target_at(fake.address, subscriptions=asked)) as running:
-                await running.until(lambda: running.status().up)
-                assert running.status().refused_paths == ("/nothing/here",)
-                assert running.status().failures == 0
+        async with (
+            FakeTarget(lab_leaves(), behaviour) as fake,
+            collecting(target_at(fake.address, subscriptions=asked)) as running,
+        ):
+            await running.until(lambda: running.status().up)
+            assert running.status().refused_paths == ("/nothing/here",)
+            assert running.status().failures == 0
 
     asyncio.run(run())
 
@@ -240,10 +241,12 @@ def test_an_interval_that_is_too_short_is_made_longer() -> None:
 def test_on_change_becomes_sample_where_a_target_does_not_have_it() -> None:
     async def run() -> None:
         asked = (msgspec_asked(COUNTERS, mode="ON_CHANGE"),)
-        async with FakeTarget(lab_leaves(), Behaviour(on_change=False)) as fake:
-            async with collecting(target_at(fake.address, subscriptions=asked)) as running:
-                await running.until(lambda: running.status().up)
-                assert fake.requests[-1].subscribe.subscription[0].mode == 2
+        async with (
+            FakeTarget(lab_leaves(), Behaviour(on_change=False)) as fake,
+            collecting(target_at(fake.address, subscriptions=asked)) as running,
+        ):
+            await running.until(lambda: running.status().up)
+            assert fake.requests[-1].subscribe.subscription[0].mode == 2
 
     asyncio.run(run())
 
