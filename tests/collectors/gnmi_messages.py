@@ -67,6 +67,10 @@ class Writer:
             written.append(value & 127 | 128)
             value >>= 7
         written.append(value)
+        if self.is_odd(0.02):
+            return self.rng.choice((b"\x80", b"\xff")) * (longest - 1) + self.rng.choice(
+                (b"\x00", b"\x01", b"\x02", b"\x7f")
+            )
         if self.is_odd(0.1):
             more = self.rng.randrange(longest + 1)
             written[-1] |= 128 if more else 0

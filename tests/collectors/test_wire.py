@@ -373,3 +373,65 @@ def test_bytes_that_say_nothing_are_read_as_the_library_reads_them(decoder: Deco
     for fill in (0, 8, 10, 0x7F, 0x80, 0xFF):
         raw = bytes([fill]) * size
         agree(decoder.decode([raw], [0]), decoder.paths, 0, raw)
+
+
+def length_prefixed(tag: int, inside: bytes) -> bytes:
+    """A field of fewer than 128 bytes."""
+    return bytes([tag, len(inside)]) + inside
+
+
+def with_value(typed: bytes) -> bytes:
+    """A response with one update of this TypedValue."""
+    return length_prefixed(0x0A, length_prefixed(0x22, length_prefixed(0x0A, b"") + length_prefixed(0x1A, typed)))
+
+
+def test_text_is_well_formed_where_python_says_so(decoder: Decoder) -> None:
+    borders = (0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xFF)
+    texts = [bytes([one]) for one in range(256)]
+    texts += [bytes([one, two]) for one in range(0x80, 256) for two in borders]
+    texts += [bytes([one, two, 0x80]) for one in range(0xC0, 256) for two in borders]
+    texts += [bytes([one, two, 0xBF, three]) for one in range(0xE0, 256) for two in borders for three in borders]
+    texts += [b"plain text of many bytes" + text + b"and more of it behind" for text in texts]
+    columns = decoder.decode(
+        [with_value(length_prefixed(0x0A, text)) for text in texts], np.zeros(len(texts), np.int32)
+    )
+    for text, status in zip(texts, columns.status, strict=True):
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            assert STATUSES[status] == "MALFORMED", text
+        else:
+            assert STATUSES[status] == "OK", text
+
+
+def test_varints_of_every_length_are_read_as_the_library_reads_them(decoder: Decoder) -> None:
+    raws = []
+    for size in range(1, 13):
+        for fill in (0x80, 0x81, 0xD5, 0xFF):
+            for last in (0x00, 0x01, 0x02, 0x55, 0x7F):
+                number = bytes([fill]) * (size - 1) + bytes([last])
+                raws += [with_value(bytes([tag]) + number) for tag in (0x10, 0x18, 0x20)]
+                raws.append(with_value(number))
+    columns = decoder.decode(raws, np.zeros(len(raws), np.int32))
+    outcomes = {agree(columns, decoder.paths, i, raw) for i, raw in enumerate(raws)}
+    assert outcomes == {"OK", "MALFORMED"}
+
+
+def test_quoted_numbers_up_to_the_limits_of_64_bits_are_integers_and_no_others(decoder: Decoder) -> None:
+    numbers = {sign * (base + off) for base in (0, 2**31, 2**63, 2**64, *(10**k for k in range(22)))
+               for off in (-2, -1, 0, 1, 2) for sign in (1, -1)}  # fmt: skip
+    texts = [str(number) for number in sorted(numbers)] + [
+        "-",
+        "--1",
+        "+1",
+        "01",
+        "-01",
+        "1 ",
+        "1/2",
+        "1:2",
+        "12345678x",
+    ]
+    messages = [message_of(("x", {"json_ietf_val": f'"{text}"'.encode()})).SerializeToString() for text in texts]
+    columns = decoder.decode(messages, np.zeros(len(messages), np.int32))
+    for i, raw in enumerate(messages):
+        agree(columns, decoder.paths, i, raw)

@@ -142,7 +142,10 @@ def json_rows(
 
 @dataclass
 class Node:
-    """A JSON value: "object" with (name, node), "array" with nodes, or "scalar" with the text it was written as."""
+    """A JSON value: "object" with (name, node), "array" with nodes, or "scalar"; and the text it was written as.
+
+    A name with an escape is None.
+    """
 
     kind: str
     inside: Any
@@ -161,16 +164,16 @@ def parsed(text: str, at: int, depth: int) -> tuple[Node, int]:
     begin = at
     if text[at : at + 1] == "{":
         require(depth < STACK_DEPTH)
-        members: list[tuple[str, Node]] = []
+        members: list[tuple[str | None, Node]] = []
         at = skipped(text, at + 1)
         while text[at : at + 1] != "}" or members:
             require(text[at : at + 1] == '"')
             name, behind = scanstring(text, at + 1, True)
-            require("\\" not in text[at:behind])
+            is_plain = "\\" not in text[at:behind]
             at = skipped(text, behind)
             require(text[at : at + 1] == ":")
             member, at = parsed(text, skipped(text, at + 1), depth + 1)
-            members.append((name, member))
+            members.append((name if is_plain else None, member))
             at = skipped(text, at)
             if text[at : at + 1] == "}":
                 break
@@ -215,6 +218,7 @@ def leaves(
         yield elements, "JSON", json.loads(node.text)
     elif node.kind == "object":
         for name, member in node.inside:
+            require(name is not None)
             yield from leaves(member, (*elements, (name, ())), list_keys, depth + 1)
     elif not node.inside or node.inside[0].kind != "object":
         scalars = all(element.kind == "scalar" for element in node.inside)
@@ -226,7 +230,7 @@ def leaves(
             found = dict(keys)
             if element.kind == "object":
                 for member_name, member in element.inside:
-                    bare = member_name.rpartition(":")[2]
+                    bare = (member_name or "").rpartition(":")[2]
                     if bare in wanted and member.kind == "scalar":
                         found[bare] = key_text(member.text)
             if found == dict(keys):
