@@ -30,7 +30,8 @@ def test_messages_are_read_as_the_protobuf_library_reads_them() -> None:
 def compared_elsewhere(count: int, seed: int, **environ: str) -> dict[str, int]:
     run = subprocess.run(
         [sys.executable, "-m", "tests.collectors.both_decoders", str(count), str(seed)],
-        cwd=ROOT, env=os.environ | {"NUMBA_DISABLE_JIT": "0"} | environ, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+        cwd=ROOT, env=os.environ | {"NUMBA_DISABLE_JIT": "0"} | environ, capture_output=True, text=True,
+        timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-4000:]
     outcomes: dict[str, int] = json.loads(run.stdout)
