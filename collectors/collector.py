@@ -237,6 +237,7 @@ class Collector:
             self._log.warning("a turn failed, %d messages are lost: %r", len(taken.messages), err)
             _log.debug("a turn failed", exc_info=True)
             self.budget.gave_back(_costs(taken))
+            self._orders.insert(0, lambda: self.pump.tell_turn_lost(taken))
             return
         self.budget.gave_back(found.costs)
         self._apply(found)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Taken(NamedTuple):
-    """What came since the last turn. `began` and `ended`: targets whose subscription began or ended meanwhile.
+    """What came since the last turn. `changes`: targets whose subscription began (True) or ended meanwhile, in order.
 
     `until_ns`: everything that had arrived by then is in this turn or was in one before; 0 if more waits.
     """
@@ -17,8 +17,7 @@ class Taken(NamedTuple):
     messages: list[bytes]
     targets: list[int]
     seen_ns: list[int]
-    began: list[int]
-    ended: list[int]
+    changes: list[tuple[int, bool]]
     until_ns: int = 0
 
 
@@ -26,7 +25,7 @@ class Inbox:
     """Its bytes are bounded by the budget, which sessions ask before they read."""
 
     def __init__(self) -> None:
-        self._taken = Taken([], [], [], [], [])
+        self._taken = Taken([], [], [], [])
 
     def __len__(self) -> int:
         return len(self._taken.messages)
@@ -40,11 +39,11 @@ class Inbox:
 
     def began(self, target: int) -> None:
         """A subscription has its first message, which comes next."""
-        self._taken.began.append(target)
+        self._taken.changes.append((target, True))
 
     def ended(self, target: int) -> None:
         """A subscription that had messages is over."""
-        self._taken.ended.append(target)
+        self._taken.changes.append((target, False))
 
     def take(self, most_bytes: int, now_ns: int = 0) -> Taken:
         """The oldest messages up to so many bytes, at least one if there is any; the rest waits for the next turn.
@@ -58,7 +57,7 @@ class Inbox:
             if total >= most_bytes:
                 break
         if count == len(taken.messages):
-            self._taken = Taken([], [], [], [], [])
+            self._taken = Taken([], [], [], [])
             return taken._replace(until_ns=now_ns)
-        self._taken = Taken(taken.messages[count:], taken.targets[count:], taken.seen_ns[count:], [], [])
-        return Taken(taken.messages[:count], taken.targets[:count], taken.seen_ns[:count], taken.began, taken.ended)
+        self._taken = Taken(taken.messages[count:], taken.targets[count:], taken.seen_ns[count:], [])
+        return Taken(taken.messages[:count], taken.targets[:count], taken.seen_ns[:count], taken.changes)

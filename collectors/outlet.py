@@ -57,6 +57,10 @@ class Outlet(Protocol):
         """Rows and facts."""
         ...
 
+    def lost(self, target: int, messages: int, reason: int, first_ns: int, last_ns: int) -> None:
+        """So many messages of the target's were lost between these times (a code of LOSS_REASONS)."""
+        ...
+
     def poll(self, mark: Mark) -> None:
         """Called a few times a second: what waits goes out, and streams without rows promise what they may."""
         ...
@@ -125,6 +129,14 @@ class KafkaOutlet:
             self._publisher.append(part.topic, told.device, events, part.ports, mark_ns)
         for _, fact in made.facts:
             self._tell(fact)
+
+    def lost(self, target: int, messages: int, reason: int, first_ns: int, last_ns: int) -> None:
+        """Says so on all the target's streams: nobody knows on which of them the rows would have gone."""
+        told = self._announced.get(target)
+        if told is None or target in self._falling:
+            return
+        for topic in told.topics:
+            self._publisher.report_lost(topic, told.device, messages, reason, first_ns, last_ns)
 
     def poll(self, mark: Mark) -> None:
         """Serves the publisher."""
@@ -237,6 +249,10 @@ class NoOutlet:
         """Counts."""
         self._counted["rows"] += len(made.events)
         self._counted["facts"] += len(made.facts)
+
+    def lost(self, target: int, messages: int, reason: int, first_ns: int, last_ns: int) -> None:
+        """Counts."""
+        self._counted["messages_lost"] += messages
 
     def poll(self, mark: Mark) -> None:
         """Nothing waits."""

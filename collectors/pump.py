@@ -30,6 +30,8 @@ DOWN_AFTER_S = 3.0
 EVIDENCE_MS = 3000
 """A target that says something at least so often promises no more than what it has said."""
 PATHS_RENEW_S = 300.0
+NOT_DECODED, STREAM_BROKEN = 5, 6
+"""Codes of LOSS_REASONS."""
 
 
 class Wanted(NamedTuple):
@@ -114,13 +116,13 @@ class Pump:
     def turn(self, taken: Taken) -> Found:
         """Takes messages in, and lets out what they made."""
         now_ns = time.time_ns()
-        for target in taken.began:
-            self._begin(target)
+        for target, began in taken.changes:
+            if began:
+                self._begin(target)
+            elif target in self._wanted:
+                self._left_s[target] = time.monotonic()
         found = self._decode(taken)
         self._until_ns = taken.until_ns
-        for target in taken.ended:
-            if target in self._wanted:
-                self._left_s[target] = time.monotonic()
         self._fall_late()
         if now_ns - self._flush_ns >= 1_000_000_000:
             self._flush_ns = now_ns
@@ -164,6 +166,9 @@ class Pump:
             return
         if self._left_s.pop(target, None) is not None:
             self._rows.gap(target)
+            if target in self._up:
+                # What it would have said meanwhile, nobody knows.
+                self._outlet.lost(target, 1, STREAM_BROKEN, self._last_ns.get(target, 0), time.time_ns())
         self.clocks.began(target)
         if target not in self._up:
             self._up.add(target)
@@ -196,6 +201,7 @@ class Pump:
             self._rows.gap(target)
         for target in synced:
             self.clocks.synced(target)
+        self._tell_lost(targets, status, np.asarray(columns.refused), seen_ns)
         made = self._rows.take(columns, targets, times, quality, seen_ns)
         self._outlet.put(made, self.mark_ns)
         updates = np.diff(np.asarray(columns.first_row))
@@ -211,6 +217,26 @@ class Pump:
             synced,
             {int(target): int(costs[target]) for target in np.flatnonzero(costs)},
         )
+
+    def tell_turn_lost(self, taken: Taken) -> None:
+        """A turn failed: none of its messages became rows."""
+        for target, messages in Counter(taken.targets).items():
+            self._outlet.lost(target, messages, NOT_DECODED, min(taken.seen_ns), max(taken.seen_ns))
+
+    def _tell_lost(
+        self,
+        targets: npt.NDArray[np.int32],
+        status: npt.NDArray[np.uint8],
+        refused: npt.NDArray[np.int32],
+        seen_ns: npt.NDArray[np.int64],
+    ) -> None:
+        """Messages that do not decode, or of which updates had to be left out."""
+        bad = (status == MALFORMED) | (status == TOO_LARGE) | (refused > 0)
+        if not bad.any():
+            return
+        for target in np.unique(targets[bad]).tolist():
+            times = seen_ns[bad & (targets == target)]
+            self._outlet.lost(target, len(times), NOT_DECODED, int(times.min()), int(times.max()))
 
     def _renew_paths(self) -> None:
         """A table that has refused paths for minutes begins anew: those of a target that is gone fill it."""

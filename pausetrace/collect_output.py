@@ -63,6 +63,10 @@ class LinesOutlet:
             self._fact(fact)
         self._file.flush()
 
+    def lost(self, target: int, messages: int, reason: int, first_ns: int, last_ns: int) -> None:
+        """Counts."""
+        self._counted["messages_lost"] += messages
+
     def poll(self, mark: Mark) -> None:
         """Nothing waits."""
 

@@ -157,6 +157,8 @@ LOSS_REASONS: dict[int, str] = {
     2: "Kafka delivery failed",
     3: "ring buffer full",
     4: "sequence gap at a consumer",
+    5: "gNMI message not decoded",
+    6: "gNMI stream broken",
 }
 LINK_ERROR_CODES: dict[int, str] = {1: "CRC", 2: "FEC corrected", 3: "FEC uncorrected", 4: "symbol", 5: "link down"}
 PCIE_ERROR_CODES: dict[int, str] = {1: "corrected", 2: "nonfatal", 3: "fatal"}

@@ -33,6 +33,8 @@ class Gathered:
         self.facts: list[tuple[int, Fact]] = []
         self.told: list[tuple[str, int]] = []
         """Targets that came up and went down, in order."""
+        self.losses: list[tuple[int, int, int]] = []
+        """Target, messages and reason."""
         self.closed = False
         self._counters: Counter[str] = Counter()
 
@@ -55,6 +57,10 @@ class Gathered:
             events = made.events[part.first : part.end].copy()
             self.parts.append((part.target, part.topic, events, tuple(part.ports), mark(part.target)))
         self.facts += made.facts
+
+    def lost(self, target: int, messages: int, reason: int, first_ns: int, last_ns: int) -> None:
+        """Keeps it."""
+        self.losses.append((target, messages, reason))
 
     def poll(self, mark: Mark) -> None:
         """Nothing waits."""

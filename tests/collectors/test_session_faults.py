@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from collectors.breaker import State
+from collectors.pump import NOT_DECODED, STREAM_BROKEN
 from collectors.transport import Endpoint
 from simulation.gnmi_targets.behaviour import Behaviour, Refusal
 from simulation.gnmi_targets.http2 import ENHANCE_YOUR_CALM, Stream, frame, grpc_message
@@ -169,6 +170,11 @@ def test_a_stream_that_breaks_is_told_and_begun_anew(fault: Fault, sort: str) ->
             await running.until(lambda: len(running.out.events()) > 3)
             assert running.status().breaker is State.CLOSED
             assert running.out.told[0] == ("up", 0)
+            # It was back soon enough to be no new target, and what it may have said meanwhile is told as lost.
+            assert running.out.told == [("up", 0)] or ("down", 0) in running.out.told
+            assert ("down", 0) in running.out.told or (0, 1, STREAM_BROKEN) in running.out.losses
+            if sort == "garbage":
+                assert sum(count for _, count, reason in running.out.losses if reason == NOT_DECODED) >= 50
 
     asyncio.run(run())
 
