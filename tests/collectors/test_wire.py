@@ -435,3 +435,24 @@ def test_quoted_numbers_up_to_the_limits_of_64_bits_are_integers_and_no_others(d
     columns = decoder.decode(messages, np.zeros(len(messages), np.int32))
     for i, raw in enumerate(messages):
         agree(columns, decoder.paths, i, raw)
+
+
+def test_fields_that_come_twice_are_merged_or_the_last_one_counts(decoder: Decoder) -> None:
+    typed = gnmi_pb2.TypedValue
+    three = gnmi_pb2.ScalarArray(element=[typed(uint_val=3)])
+    values = [
+        typed(leaflist_val=three),
+        typed(decimal_val=gnmi_pb2.Decimal64(digits=5)),
+        typed(decimal_val=gnmi_pb2.Decimal64(precision=1)),
+        typed(string_val="12"),
+        typed(int_val=4),
+    ]
+    raws = [with_value(one.SerializeToString() + other.SerializeToString()) for one in values for other in values]
+    columns = decoder.decode(raws, [0] * len(raws))
+    for i, raw in enumerate(raws):
+        assert agree(columns, decoder.paths, i, raw) == "OK"
+    merged = with_value(values[0].SerializeToString() * 2)
+    columns, rows = said(decoder, merged, with_value(values[3].SerializeToString() + values[4].SerializeToString()))
+    assert columns.values(0) == [3, 3]
+    assert columns.flags.tolist() == [0, 0]
+    assert rows == {"/": ("INT", 4)}
