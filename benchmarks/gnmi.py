@@ -79,6 +79,15 @@ def rss_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def waited_for_cpu_s() -> float:
+    """Time that threads of this process could have run and did not get a core: what others took."""
+    waited_ns = 0
+    for stat in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            waited_ns += int(stat.read_text().split()[1])
+    return waited_ns * 1e-9
+
+
 # The clients: each reads for so many seconds, and returns messages and CPU seconds from the first message on.
 
 
@@ -243,9 +252,11 @@ async def many(targets: int, seconds: float) -> dict[str, float]:
             up_s = time.monotonic() - end_s + DEADLINE_S
             await asyncio.sleep(5)
             offered, got, spent_s, at_s = farm.tell(), messages_of(collector), cpu_s(), time.monotonic()
+            waited_s = waited_for_cpu_s()
             await asyncio.sleep(seconds)
             last, got_last, spent_last_s = farm.tell(), messages_of(collector), cpu_s()
             passed_s = time.monotonic() - at_s
+            waited_s = waited_for_cpu_s() - waited_s
             rss = rss_bytes()
     return {
         "targets": targets,
@@ -255,6 +266,7 @@ async def many(targets: int, seconds: float) -> dict[str, float]:
         "updates_per_s": (got_last - got) * 20 / passed_s,
         "cpu_us_a_message": 1e6 * (spent_last_s - spent_s) / max(got_last - got, 1),
         "cores": (spent_last_s - spent_s) / passed_s,
+        "waited_for_cores": waited_s / passed_s,
         "rss_mb": rss / 1e6,
         "rss_kb_a_target": (rss - before) / 1e3 / targets,
         "rows": outlet.counters["rows"],
@@ -276,7 +288,7 @@ def lines(compared: dict[int, dict[str, float]], scaled: list[dict[str, float]])
         yield (
             f"{told['targets']} targets: {told['share']:.2%} of {told['offered_messages']:,.0f} messages, "
             f"{told['cpu_us_a_message']:.0f} us of CPU a message, {told['cores']:.2f} cores, "
-            f"{told['rss_mb']:.0f} MB, all up after {told['up_s']} s"
+            f"{told['rss_mb']:.0f} MB, all up after {told['up_s']} s, {told['waited_for_cores']:.2f} cores lacked"
         )
 
 

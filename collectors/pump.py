@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -226,8 +226,8 @@ class Pump:
     def _tell_lost(
         self,
         targets: npt.NDArray[np.int32],
-        status: npt.NDArray[np.uint8],
-        refused: npt.NDArray[np.int32],
+        status: npt.NDArray[np.integer[Any]],
+        refused: npt.NDArray[np.integer[Any]],
         seen_ns: npt.NDArray[np.int64],
     ) -> None:
         """Messages that do not decode, or of which updates had to be left out."""

@@ -79,7 +79,7 @@ class FakeTarget:
     async def start(self) -> None:
         """Listens; after a `stop` on the same port."""
         server = self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        handlers = {
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Capabilities": grpc.unary_unary_rpc_method_handler(self._capabilities),
             "Subscribe": grpc.stream_stream_rpc_method_handler(self._subscribe),
         }

@@ -66,6 +66,8 @@ def test_the_targets_of_a_worker_that_is_killed_go_to_the_others_and_come_back()
             assert supervisor.counters()["workers_died"] == 1
             stop.set()
             await running
+            assert first.process is not None
+            assert second.process is not None
             assert first.process.returncode == second.process.returncode == 0
 
     asyncio.run(run())
