@@ -62,4 +62,3 @@ def _message(round_: int) -> bytes:
 def _put(path: gnmi_pb2.Path, outer: str, name: str) -> None:
     path.elem.add(name=outer)
     path.elem.add(name=name).key["name"] = _PORT
-

@@ -102,3 +102,10 @@ def test_a_user_is_known_by_name_and_password(authority: Authority) -> None:
     assert outcome(Tls(authority.file), shown, behaviour, metadata=right) == "up"
     wrong = (("username", "admin"), ("password", "guess"))
     assert outcome(Tls(authority.file), shown, behaviour, metadata=wrong) == "unauthenticated"
+
+
+def test_an_expired_certificate_is_refused_even_where_nothing_else_is_verified(
+    authority: Authority, tmp_path: Path
+) -> None:
+    stranger = Authority(tmp_path, "stranger")
+    assert outcome(Tls(skip_verify=True), credentials(stranger.issue("old", expired=True))) == "tls"
