@@ -282,8 +282,8 @@ def lines(compared: dict[int, dict[str, float]], scaled: list[dict[str, float]])
     """The result for people."""
     for size, by in compared.items():
         ratio = by["decoder"] / by["pygnmi"]
-        told = ", ".join(f"{client} {by[client]:>12,.0f}" for client in CLIENTS)
-        yield f"{size:>3} updates a message: {told} updates a CPU s: {ratio:.1f} times pygnmi (bar {BARS[size]:g})"
+        each = ", ".join(f"{client} {by[client]:>12,.0f}" for client in CLIENTS)
+        yield f"{size:>3} updates a message: {each} updates a CPU s: {ratio:.1f} times pygnmi (bar {BARS[size]:g})"
     for told in scaled:
         yield (
             f"{told['targets']} targets: {told['share']:.2%} of {told['offered_messages']:,.0f} messages, "
