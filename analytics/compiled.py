@@ -6,9 +6,6 @@ times as long as the work itself. Numba refuses to compile a function of this ki
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,32 +13,17 @@ from typing import Any, TypeVar
 import numba
 from numba import njit
 
+from stream.kernel_folder import folder_by_sources
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _ROOM = Path(__file__).parent
 
 
 def keep_by_sources() -> None:
-    """Keeps compiled kernels under a digest of all sources of this room, and drops those of its earlier sources.
-
-    Numba looks at the time of a function's own file alone: a kernel that calls one of another file would go on with
-    the old one after an upgrade.
-    """
-    digest = hashlib.sha256()
-    for source in sorted(_ROOM.glob("*.py")):
-        digest.update(source.read_bytes())
-    elsewhere = os.environ.get("NUMBA_CACHE_DIR")
-    above = Path(elsewhere) if elsewhere else _ROOM / "__pycache__"
-    folder = above / f"kernels-{digest.hexdigest()[:16]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return  # Numba finds a place of its own, or says that there is none
-    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # set when numba is imported
-    # A folder of the user's choice may serve other installations too.
-    for stale in () if elsewhere else above.glob("kernels-*"):
-        if stale != folder:
-            shutil.rmtree(stale, ignore_errors=True)
+    """Keeps compiled kernels under a digest of all sources of this room, and drops those of its earlier sources."""
+    if folder := folder_by_sources(_ROOM, _ROOM.glob("*.py")):
+        numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # set when numba is imported
 
 
 keep_by_sources()

@@ -1,4 +1,4 @@
-"""Switch side: gNMI sessions, wire decoder and vendor profiles that turn counters into events. Not built yet.
+"""Switch side: gNMI sessions, wire decoder and vendor profiles that turn what switches tell into events and facts.
 
-The only room that will import pygnmi and grpc for live targets.
+The only room that imports pygnmi and grpc for live targets.
 """

@@ -70,6 +70,16 @@ class Counters:
         self._last = np.concatenate((self._last, np.zeros(count, np.uint64)))
         return range(first, first + count)
 
+    def limit(self, series: Ints, bits: Ints, most_per_s: Ints, stamp_error_ns: Ints, period_ns: Ints) -> None:
+        """Gives series other limits, as when a port's speed becomes known; they keep their last readings."""
+        bits, most = np.clip(bits, 1, 64), np.clip(most_per_s, 1, MOST)
+        error_ns, period_ns = np.clip(stamp_error_ns, 0, MOST), np.clip(period_ns, 0, MOST)
+        self._limits[series] = np.stack((bits, most, period_ns, error_ns), axis=1)
+
+    def forget(self, series: Ints) -> None:
+        """Makes series begin anew: their next reading is a baseline."""
+        self._last_ns[series], self._last[series] = UNSEEN, 0
+
     def take(self, series: Ints, time_ns: Ints, reading: Readings, since_ns: Ints | None = None) -> Deltas:
         """Takes readings in, in the order in which they came; `since_ns` says from when on each counts (or UNKNOWN)."""
         if not len(series):

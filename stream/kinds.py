@@ -161,6 +161,8 @@ LOSS_REASONS: dict[int, str] = {
     3: "ring buffer full",
     4: "sequence gap at a consumer",
     5: "source not read",
+    6: "gNMI message not decoded",
+    7: "gNMI stream broken",
 }
 SOURCE_NOT_READ = 5
 """A source that failed or was held back: how many rows it would have had is a guess, one a window at least."""

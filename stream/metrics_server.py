@@ -1,6 +1,6 @@
 """Serves /metrics over HTTP: a few requests at a time, each with a deadline, whatever the clients do.
 
-In: an `Exporter`. Out: its text on http://HOST:PORT/metrics, from a thread that dies with the process.
+In: an exporter. Out: its text on http://HOST:PORT/metrics, from a thread that dies with the process.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from stream.kafka_settings import CONNECT_DEADLINE_S, BrokerInfo, KafkaSettings,
 from stream.messages import Encoded, Item, encode
 from stream.outbox import FLUSH_DEADLINE_S, HELD_BYTES, HOLD_S, QUEUE_BYTES, Outbox
 from stream.outgoing import Loss, OutgoingStream, Sealed, allowed_mark
+from stream.ranges import MAX_STREAMS
 from stream.record import Events
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
 from stream.topics import full_name
@@ -41,6 +42,8 @@ UNSENT = FactStream("-", "-", 0, 0)
 class Publisher:
     """One source of one epoch. A `live` source reads devices now: a time ahead of our clock is then a wrong clock, and
     idle streams promise the present. Traces are not live: their marks are their own.
+
+    Streams may end while others go on (`end`); one that is up again later is a new stream, of an epoch `EPOCH.2`.
 
     `idle_mark_ns` gives the mark of a stream that has nothing to say; a live source that stamps rows before it appends
     them stays behind the oldest row on its way. Without it a live stream promises the clock's time, and a stream that
@@ -72,6 +75,8 @@ class Publisher:
         self._clock_ns = clock_ns
         self._monotonic_s = monotonic_s
         self._streams: dict[tuple[str, str], OutgoingStream] = {}
+        self._lives: dict[tuple[str, str], int] = {}
+        """Times that a stream has ended."""
         self._facts: dict[str, FactStream] = {}
         self._told_facts_s: dict[str, float] = {}
         """When each stream of facts last said something."""
@@ -116,14 +121,21 @@ class Publisher:
             if (stream.topic, stream.device) in self._streams or stream.topic in self._facts:
                 raise PausetraceError(f"stream {stream.topic} of {stream.device!r} is up already")
         require_topics(self._settings, self._outbox.view, ["control", *sorted({stream.topic for stream in told})])
-        self._send(SourceUp(self.fabric, self.source, self.epoch, from_ns, told))
+        by_epoch: dict[str, list[StreamUp]] = {}
+        for stream in told:
+            by_epoch.setdefault(self._epoch_of(stream.topic, stream.device), []).append(stream)
+        for epoch, of_epoch in by_epoch.items():
+            for first in range(0, len(of_epoch), MAX_STREAMS):
+                part = tuple(of_epoch[first : first + MAX_STREAMS])
+                self._send(SourceUp(self.fabric, self.source, epoch, from_ns, part))
         self._deliver(deadline_s)
         for stream in told:
             if stream.topic in topics.FACTS:
                 self._facts[stream.topic] = FactStream(self.source, self.epoch, 0, from_ns)
                 self._told_facts_s[stream.topic] = self._monotonic_s()
             else:
-                key = StreamKey(self.fabric, self.source, self.epoch, stream.topic, stream.device)
+                epoch = self._epoch_of(stream.topic, stream.device)
+                key = StreamKey(self.fabric, self.source, epoch, stream.topic, stream.device)
                 outgoing = OutgoingStream(key, from_ns, live=self._live)
                 outgoing.sealed_at_s = self._monotonic_s()
                 self._streams[stream.topic, stream.device] = outgoing
@@ -217,14 +229,36 @@ class Publisher:
         told, once the report of them has arrived: a reader then waits for no row that never comes.
         """
         failure = self._settle(deadline_s)
-        ended = [StreamDown(s.key.topic, s.key.device, s.next_seq - 1) for s in self._streams.values()]
-        ended += [StreamDown(topic, "", self._last_fact_seq(topic)) for topic in self._facts]
-        self._send(SourceDown(self.fabric, self.source, self.epoch, at_ns, tuple(ended), reason))
+        self._send_downs(self._streams.values(), at_ns, reason, self._facts)
         self._deliver(deadline_s)
         self._gone = {name: self.counters[name] for name in self._gone}
         self._streams.clear()
         self._facts.clear()
         self._lost_fact_seqs.clear()
+        if failure is not None:
+            raise failure
+
+    def end(
+        self,
+        streams: Iterable[tuple[str, str]],
+        at_ns: int,
+        reason: str = "graceful",
+        deadline_s: float = FLUSH_DEADLINE_S,
+    ) -> None:
+        """Tells the roster that these streams, each a topic and a device, have ended; the others go on.
+
+        Raises BrokerError if what they said could not be delivered: then nothing has ended, and it can be tried again.
+        """
+        named = list(streams)
+        ended = [self._stream(topic, device) for topic, device in named]
+        failure = self._settle(deadline_s)
+        self._send_downs(ended, at_ns, reason)
+        self._deliver(deadline_s)
+        for key, stream in zip(named, ended, strict=True):
+            for name in self._gone:
+                self._gone[name] += getattr(stream, "lost" if name == "lost_rows" else name)
+            self._lives[key] = self._lives.get(key, 0) + 1
+            del self._streams[key]
         if failure is not None:
             raise failure
 
@@ -249,6 +283,24 @@ class Publisher:
         if stream is None:
             raise _not_up(topic, device)
         return stream
+
+    def _epoch_of(self, topic: str, device: str) -> str:
+        lives = self._lives.get((topic, device), 0)
+        return f"{self.epoch}.{lives + 1}" if lives else self.epoch
+
+    def _send_downs(
+        self, streams: Iterable[OutgoingStream], at_ns: int, reason: str, facts: Iterable[str] = ()
+    ) -> None:
+        by_epoch: dict[str, list[StreamDown]] = {}
+        for stream in streams:
+            down = StreamDown(stream.key.topic, stream.key.device, stream.next_seq - 1)
+            by_epoch.setdefault(stream.key.epoch, []).append(down)
+        for topic in facts:
+            by_epoch.setdefault(self.epoch, []).append(StreamDown(topic, "", self._last_fact_seq(topic)))
+        for epoch, of_epoch in (by_epoch or {self.epoch: []}).items():
+            for first in range(0, max(len(of_epoch), 1), MAX_STREAMS):
+                part = tuple(of_epoch[first : first + MAX_STREAMS])
+                self._send(SourceDown(self.fabric, self.source, epoch, at_ns, part, reason))
 
     def _send(self, item: Item) -> None:
         self._outbox.send(encode(item))

@@ -27,13 +27,13 @@ class Authority:
         self.file = folder / f"{name}-ca.pem"
         self.file.write_bytes(_pem(builder.sign(self._key, hashes.SHA256())))
 
-    def issue(self, name: str, password: str = "") -> tuple[Path, Path]:
-        """Certificate and key of `name`, for 127.0.0.1 and localhost; a password encrypts the key."""
+    def issue(self, name: str, password: str = "", dns: str = "localhost", expired: bool = False) -> tuple[Path, Path]:
+        """Certificate and key of `name`, for 127.0.0.1 and localhost or another name; a password encrypts the key."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = x509.SubjectAlternativeName(
-            [x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]
-        )
-        builder = _builder(_named(name), self._name, key.public_key()).add_extension(names, critical=False)
+        address = [x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))] if dns == "localhost" else []
+        names = x509.SubjectAlternativeName([x509.DNSName(dns), *address])
+        builder = _builder(_named(name), self._name, key.public_key(), expired=expired)
+        builder = builder.add_extension(names, critical=False)
         certificate, key_file = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         certificate.write_bytes(_pem(builder.sign(self._key, hashes.SHA256())))
         encryption = (
@@ -49,7 +49,9 @@ def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, *, expired: bool = False
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -58,7 +60,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - LIFETIME)
-        .not_valid_after(now + LIFETIME)
+        .not_valid_after(now - LIFETIME / 2 if expired else now + LIFETIME)
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from pausetrace.cli import (
     capture,
+    collect,
     config,
     demo,
     doctor,
@@ -32,7 +33,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-GROUPS = (demo, traces, explain, observe, probe, doctor, inventory, steps, topics, capture, replay, schema, config)
+GROUPS = (
+    demo,
+    traces,
+    explain,
+    observe,
+    probe,
+    doctor,
+    inventory,
+    collect,
+    steps,
+    topics,
+    capture,
+    replay,
+    schema,
+    config,
+)
 """One file a group of verbs; each has `register`."""
 
 EXTRAS = {

@@ -286,3 +286,32 @@ def test_what_a_source_lost_itself_goes_with_its_next_batch(
     (batch,) = batches_on(embedded_broker.settings, "pfc")
     assert (batch.lost, lost_rows_told([batch]), int(batch.events["extra"][0])) == (17, 17, 3)
     assert publisher.counters["lost_rows"] == 17
+
+
+def test_a_stream_ends_while_others_go_on_and_comes_back_as_another(
+    publisher: Publisher, embedded_broker: EmbeddedBroker
+) -> None:
+    other = StreamUp("pfc", "leaf2")
+    publisher.up([PFC, other], from_ns=5)
+    publisher.append("pfc", "leaf1", xoff_rows([10, 20]), PORTS)
+    publisher.end([("pfc", "leaf1")], 30, "connection lost")
+    with pytest.raises(PausetraceError, match="is not up"):
+        publisher.append("pfc", "leaf1", xoff_rows([40]), PORTS)
+    publisher.append("pfc", "leaf2", xoff_rows([40]), PORTS)
+    publisher.up([PFC], from_ns=50)
+    publisher.append("pfc", "leaf1", xoff_rows([60]), PORTS)
+    rows = publisher.counters["rows"]
+    publisher.down(70)
+    changes = items_on(embedded_broker.settings, "control")
+    assert changes == [
+        SourceUp("lab", "probe", "boot-1", 5, (PFC, other)),
+        SourceDown("lab", "probe", "boot-1", 30, (StreamDown("pfc", "leaf1", 1),), "connection lost"),
+        SourceUp("lab", "probe", "boot-1.2", 50, (PFC,)),
+        SourceDown("lab", "probe", "boot-1", 70, (StreamDown("pfc", "leaf2", 0),), "graceful"),
+        SourceDown("lab", "probe", "boot-1.2", 70, (StreamDown("pfc", "leaf1", 0),), "graceful"),
+    ]
+    read = [
+        (b.stream.device, b.stream.epoch, b.seq, len(b.events)) for b in batches_on(embedded_broker.settings, "pfc")
+    ]
+    assert sorted(read) == [("leaf1", "boot-1", 0, 2), ("leaf1", "boot-1.2", 0, 1), ("leaf2", "boot-1", 0, 1)]
+    assert rows == 4

@@ -1,0 +1,320 @@
+"""The inventory: which targets there are and how each is reached, with defaults, groups and secrets filled in.
+
+In: TOML files (docs/collectors.md), the environment, files with secrets. Out: an `Inventory` of frozen `Target`s.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from collectors.grpc_transport import split_address
+from collectors.inventory_file import Files, Place, Table, read_files
+from collectors.plan import ENCODINGS
+from collectors.request import Asked
+from collectors.target import AUTO, Target
+from collectors.transport import Endpoint, Tls
+from stream.errors import ConfigError
+
+DEFAULT_PORT = 9339
+"""IANA's for gNMI/gNOI; many vendors have another."""
+MAX_TARGETS = 100_000
+MB = 1 << 20
+
+_Name = Annotated[str, Meta(min_length=1, max_length=200)]
+_Port = Annotated[int, Meta(ge=1, le=65_535)]
+
+
+class Collect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[collect]: the process itself."""
+
+    fabric: Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^/]+$")]
+    source: Annotated[str, Meta(max_length=150)] = ""
+    workers: Annotated[int, Meta(ge=0, le=256)] = 0
+    budget_mb: Annotated[int, Meta(ge=1, le=1 << 20)] = 128
+    profiles: str = ""
+    include: list[str] = []
+
+
+class Subscribe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of `subscriptions`: asked for instead of the profile's own."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=1000)]
+    mode: str = "SAMPLE"
+    interval: str = ""
+    heartbeat: str = ""
+    suppress_redundant: bool = False
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What [defaults], a group and a target may say; a target says besides `address`, `device`, `group`, `role`."""
+
+    address: _Name = ""
+    device: _Name = ""
+    group: str = ""
+    role: str = "switch"
+    aliases: list[_Name] = []
+    port: _Port = DEFAULT_PORT
+    profile: _Name = AUTO
+    encodings: list[str] = []
+    interval: str = ""
+    subscriptions: list[Subscribe] = []
+    origin: str = ""
+    prefix_target: str = ""
+    updates_only: bool = False
+    username: str = ""
+    username_env: str = ""
+    password_env: str = ""
+    password_file: str = ""
+    token_env: str = ""
+    token_file: str = ""
+    plaintext: bool = False
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+    server_name: str = ""
+    insecure_skip_verify: bool = False
+    connect_deadline: str = "10s"
+    first_deadline: str = "30s"
+    stall: str = ""
+    keepalive: str = "60s"
+    max_message_mb: Annotated[int, Meta(ge=1, le=64)] = 4
+
+
+class Inventory(msgspec.Struct, frozen=True):
+    """Everything at one time; `files` are what it depends on, to be watched."""
+
+    fabric: str
+    targets: tuple[Target, ...]
+    files: tuple[Path, ...]
+    source: str = ""
+    workers: int = 0
+    budget_bytes: int = 128 * MB
+    profiles: Path | None = None
+
+    def target(self, name: str) -> Target:
+        """A target by its name or device; raises ConfigError."""
+        for target in self.targets:
+            if name in (target.name, target.device):
+                return target
+        near = difflib.get_close_matches(name, [target.name for target in self.targets], 1)
+        raise ConfigError(
+            f"no target {name!r}", f"did you mean {near[0]}?" if near else "`collect --dry-run` lists them"
+        )
+
+
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> Inventory:
+    """Reads and checks all of it; raises ConfigError with file, line and key."""
+    files = read_files(path)
+    if "fabric" not in files.collect.settings:
+        raise ConfigError(f"{path}: no fabric is named", 'begin with [collect] and fabric = "NAME"')
+    collect = _checked(files.collect, files.collect.settings, Collect)
+    depends = list(files.read)
+    targets = [_target(name, table, files, environ, depends) for name, table in files.targets.items()]
+    if len(targets) > MAX_TARGETS:
+        raise ConfigError(f"{path}: more than {MAX_TARGETS:,} targets", "share them out among several collectors")
+    by_device: dict[str, str] = {}
+    for target in targets:
+        if (other := by_device.setdefault(target.device, target.name)) != target.name:
+            place = files.targets[target.name].place
+            raise place.error("device", f"{target.device!r} is the device of {other} too", "a device is one target's")
+    folder = path.parent / collect.profiles if collect.profiles else None
+    return Inventory(
+        collect.fabric, tuple(targets), tuple(dict.fromkeys(depends)), collect.source, collect.workers,
+        collect.budget_mb * MB, folder,
+    )  # fmt: skip
+
+
+def _target(name: str, table: Table, files: Files, environ: Mapping[str, str], depends: list[Path]) -> Target:
+    layers = [files.defaults]
+    group = table.settings.get("group", files.defaults.settings.get("group", ""))
+    if group:
+        if group not in files.groups:
+            near = difflib.get_close_matches(str(group), files.groups, 1)
+            raise table.place.error("group", f"there is no group {group!r}", _known(near, files.groups))
+        layers.append(files.groups[group])
+    layers.append(table)
+    merged: dict[str, Any] = {}
+    places: dict[str, Place] = {}
+    for layer in layers:
+        # Each layer by itself first, so that an error names the place where the value stands.
+        _checked(layer, layer.settings, Settings)
+        for key, value in layer.settings.items():
+            merged[key], places[key] = value, layer.place
+    told = _Told(_checked(table, merged, Settings), places, table.place)
+    address = told.address(name)
+    return Target(
+        name=name,
+        device=told.settings.device or name,
+        endpoint=Endpoint(
+            address=address,
+            tls=told.tls(depends),
+            metadata=told.metadata(environ, depends),
+            connect_deadline_s=told.seconds("connect_deadline", 0.1, 300),
+            keepalive_s=told.seconds("keepalive", 10, 86_400),
+            max_message_bytes=told.settings.max_message_mb * MB,
+        ),
+        profile=told.profile(),
+        role=told.settings.role,
+        aliases=tuple(told.settings.aliases),
+        encodings=told.encodings(),
+        interval_ms=int(told.seconds("interval", 0, 86_400) * 1000),
+        subscriptions=told.subscriptions(),
+        origin=told.settings.origin,
+        prefix_target=told.settings.prefix_target,
+        updates_only=told.settings.updates_only,
+        first_deadline_s=told.seconds("first_deadline", 1, 3600),
+        stall_s=told.seconds("stall", 0, 86_400),
+    )
+
+
+class _Told(msgspec.Struct):
+    """A target's settings, and where each of them stands."""
+
+    settings: Settings
+    places: Mapping[str, Place]
+    own: Place
+
+    def error(self, key: str, message: str, next_step: str) -> ConfigError:
+        return self.places.get(key, self.own).error(key, message, next_step)
+
+    def address(self, name: str) -> str:
+        address = self.settings.address or name
+        if address.count(":") > 1 and not address.startswith("["):
+            address = f"[{address}]"
+        if not re.search(r":\d+$", address.rpartition("]")[2] or address):
+            address = f"{address}:{self.settings.port}"
+        try:
+            split_address(address)
+        except ConfigError as err:
+            raise self.error("address", err.message, err.next_step) from err
+        return address
+
+    def profile(self) -> str:
+        profile = self.settings.profile
+        if profile.endswith(".toml"):
+            return str(self.places["profile"].file.parent / profile)
+        return profile
+
+    def encodings(self) -> tuple[str, ...]:
+        for encoding in self.settings.encodings:
+            if encoding not in ENCODINGS:
+                raise self.error("encodings", f"{encoding!r} is none", f"known are {', '.join(ENCODINGS)}")
+        return tuple(self.settings.encodings)
+
+    def seconds(self, key: str, least: float, most: float) -> float:
+        text = getattr(self.settings, key)
+        if not text:
+            return 0.0
+        found = seconds_of(text)
+        if found is None or not least <= found <= most:
+            raise self.error(
+                key, f"{text!r} is no time from {least:g} s to {most:g} s", 'write it like "10s" or "500ms"'
+            )
+        return found
+
+    def subscriptions(self) -> tuple[Asked, ...]:
+        made = []
+        for entry in self.settings.subscriptions:
+            if entry.mode not in ("SAMPLE", "ON_CHANGE", "TARGET_DEFINED"):
+                raise self.error("subscriptions", f"{entry.mode!r} is no mode", "SAMPLE, ON_CHANGE or TARGET_DEFINED")
+            times = {key: seconds_of(text) if text else 0.0
+                     for key, text in (("interval", entry.interval), ("heartbeat", entry.heartbeat))}  # fmt: skip
+            for key, seconds in times.items():
+                if seconds is None:
+                    raise self.error("subscriptions", f"{key} of {entry.path} is no time", 'write it like "10s"')
+            interval_s, heartbeat_s = times["interval"] or 0.0, times["heartbeat"] or 0.0
+            made.append(Asked(
+                entry.path, entry.mode, int(interval_s * 1000), int(heartbeat_s * 1000), entry.suppress_redundant,
+            ))  # fmt: skip
+        return tuple(made)
+
+    def tls(self, depends: list[Path]) -> Tls | None:
+        settings = self.settings
+        files = {key: self.path(key, getattr(settings, key)) for key in ("ca", "certificate", "key")}
+        if settings.plaintext:
+            for key in ("ca", "certificate", "key", "server_name", "insecure_skip_verify"):
+                if getattr(settings, key):
+                    raise self.error(key, "is of no use with plaintext = true", "leave one of them out")
+            return None
+        if bool(settings.certificate) != bool(settings.key):
+            raise self.error("certificate", "certificate and key go together", "name both files")
+        depends += [path for path in files.values() if path is not None]
+        return Tls(files["ca"], files["certificate"], files["key"], settings.server_name, settings.insecure_skip_verify)
+
+    def path(self, key: str, text: str) -> Path | None:
+        if not text:
+            return None
+        path = self.places[key].file.parent / text
+        if not path.is_file():
+            raise self.error(key, f"{path}: no such file", "check the path; it counts from the inventory's folder")
+        return path
+
+    def metadata(self, environ: Mapping[str, str], depends: list[Path]) -> tuple[tuple[str, str], ...]:
+        username = self.settings.username or self._secret("username", environ, depends)
+        password = self._secret("password", environ, depends)
+        token = self._secret("token", environ, depends)
+        if bool(username) != bool(password):
+            missing = "password_file or password_env" if username else "username"
+            raise self.own.error("", "a username and a password go together", f"set {missing}")
+        made = [("username", username), ("password", password)] if username else []
+        return (*made, *([("authorization", f"Bearer {token}")] if token else []))
+
+    def _secret(self, name: str, environ: Mapping[str, str], depends: list[Path]) -> str:
+        variable = getattr(self.settings, f"{name}_env")
+        file = getattr(self.settings, f"{name}_file", "")
+        if variable and file:
+            raise self.error(f"{name}_env", f"{name}_file is set too", "leave one of them out")
+        if variable:
+            if not environ.get(variable):
+                raise self.error(f"{name}_env", f"the variable {variable} is not set", f"set it to the {name}")
+            return environ[variable]
+        if not file:
+            return ""
+        path = self.path(f"{name}_file", file)
+        assert path is not None
+        depends.append(path)
+        try:
+            secret = path.read_text("utf-8").strip("\r\n")
+        except (OSError, UnicodeDecodeError) as err:
+            raise self.error(f"{name}_file", f"{path} cannot be read", "check its rights and that it is text") from err
+        if not secret or "\n" in secret:
+            raise self.error(f"{name}_file", f"{path} holds no single line", f"put the {name} alone into it")
+        return secret
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds of a text such as 500ms, 10s, 1.5s or 2m; None if it is none."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)", text)
+    return float(found[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[found[2]] if found else None
+
+
+_SECRETS = {"password": "password_file or password_env", "token": "token_file or token_env"}
+
+
+def _checked(table: Table, settings: Mapping[str, Any], of: type[Any]) -> Any:
+    fields = {field.name: field for field in msgspec.structs.fields(of)}
+    for key in settings:
+        if key in _SECRETS and key not in fields:
+            raise table.place.error(key, "a secret has no place in an inventory", f"set {_SECRETS[key]}")
+        if key not in fields:
+            raise table.place.error(
+                key, "there is no such setting", _known(difflib.get_close_matches(key, fields, 1), fields)
+            )
+    try:
+        return msgspec.convert(dict(settings), of)
+    except msgspec.ValidationError as err:
+        found = re.search(r"at `\$\.([a-z_]+)", str(err))
+        message = str(err).partition(" - at ")[0]
+        raise table.place.error(found[1] if found else "", message, "docs/collectors.md lists all settings") from err
+
+
+def _known(near: list[str], known: Any) -> str:
+    return f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(known)}" if known else "there are none"

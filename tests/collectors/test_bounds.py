@@ -1,0 +1,126 @@
+"""No target, slow reader or flood of paths makes a collector grow without bound."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from collectors.budget import MESSAGE_OVERHEAD_BYTES, Budget
+from collectors.gate import Gate
+from simulation.gnmi_targets.http2 import Stream
+from simulation.gnmi_targets.messages import notification, sync
+from simulation.gnmi_targets.raw_target import RawTarget
+from tests.collectors.running import collecting, target_at
+
+BASE = "/interfaces/interface[name=Ethernet1]/state/counters"
+
+
+def rss_bytes() -> int:
+    """Memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def flood(stream: Stream, _request: bytes) -> None:
+    """As fast as the client reads."""
+    stream.send(sync())
+    message = notification(time.time_ns(), [(f"leaf-{at}", at) for at in range(200)], prefix=BASE)
+    while stream.open:
+        for _ in range(64):
+            if stream.backlog:
+                break
+            stream.send(message)
+        await asyncio.sleep(0)
+
+
+@pytest.mark.slow
+def test_a_collector_that_does_not_keep_up_stops_reading_and_does_not_grow() -> None:
+    limit = 2 << 20
+
+    async def run() -> None:
+        async with RawTarget(flood) as fake:
+            targets = [target_at(fake.address, f"leaf{at}") for at in range(4)]
+            async with collecting(*targets, budget_bytes=limit) as running:
+                pump = running.collector.pump
+                turn = pump.turn
+
+                def slow_turn(taken):  # type: ignore[no-untyped-def]  # stands in for a pump on a slow machine
+                    time.sleep(0.2)
+                    return turn(taken)
+
+                pump.turn = slow_turn  # type: ignore[method-assign]
+                await running.until(lambda: running.collector.budget.waits > 20)
+                before = rss_bytes()
+                await asyncio.sleep(5)
+                assert rss_bytes() - before < 24 << 20
+                # One message of each target may exceed what was left.
+                assert running.collector.budget.most_bytes < limit + 4 * (64 << 10)
+                # The targets notice: their windows are full.
+                assert all(stream.stalls > 0 for stream in fake.subscribes)
+                assert all(status.up for status in running.collector.statuses())
+                assert running.collector.counters()["turns_failed"] == 0
+
+    asyncio.run(run())
+
+
+def test_paths_that_a_target_invents_fill_no_table() -> None:
+    async def script(stream: Stream, _request: bytes) -> None:
+        stream.send(sync())
+        number = 0
+        while stream.open:
+            names = [(f"invented-{number + at}", 1) for at in range(500)]
+            number += 500
+            stream.send(notification(time.time_ns(), names, prefix=BASE))
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        async with RawTarget(script) as fake, collecting(target_at(fake.address)) as running:
+            await running.until(lambda: running.status().drops.get("path_table_full", 0) > 10_000, 60)
+            # A few more were there before.
+            assert len(running.collector.pump.paths) <= (1 << 16) + 16
+            assert running.status().up
+
+    asyncio.run(run())
+
+
+def test_the_budget_is_shared_fairly() -> None:
+    async def run() -> None:
+        budget = Budget(1_000_000)
+        while budget.may_read(0):
+            budget.took(0, 10_000)
+        assert budget.held_bytes >= 1_000_000 - 10_000
+        budget.gave_back({0: budget.held_bytes})
+        for target in range(4):
+            budget.took(target, 1000)
+        while budget.may_read(0):
+            budget.took(0, 10_000)
+        # One that sends much leaves room for those that send little.
+        assert budget.held_bytes < 600_000
+        assert all(budget.may_read(target) for target in range(1, 4))
+        waiting = asyncio.create_task(budget.room(0))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        budget.gave_back({0: 20 * (10_000 + MESSAGE_OVERHEAD_BYTES)})
+        await asyncio.wait_for(waiting, 1)
+
+    asyncio.run(run())
+
+
+def test_two_thousand_targets_do_not_connect_at_once() -> None:
+    async def run() -> None:
+        gate, loop = Gate(at_once=8, per_s=2000), asyncio.get_running_loop()
+        began: list[float] = []
+
+        async def connect() -> None:
+            async with gate():
+                began.append(loop.time())
+                await asyncio.sleep(0.001)
+
+        await asyncio.gather(*(connect() for _ in range(2000)))
+        assert gate.most <= 8
+        assert began[-1] - began[0] >= 1999 / 2000 * 0.99
+
+    asyncio.run(run())

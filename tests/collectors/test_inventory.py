@@ -1,0 +1,105 @@
+"""The inventory: what it means, and that each mistake is told with its file, line and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectors.inventory import Inventory, load, seconds_of
+from collectors.transport import Tls
+from stream.errors import ConfigError
+
+HEAD = '[collect]\nfabric = "dc-1"\n'
+
+
+def read(tmp_path: Path, text: str, **environ: str) -> Inventory:
+    """The inventory of this text."""
+    file = tmp_path / "fabric.toml"
+    file.write_text(HEAD + text)
+    return load(file, environ)
+
+
+def test_a_target_has_its_group_s_settings_and_the_defaults(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("secret\n")
+    inventory = read(
+        tmp_path,
+        """
+[defaults]
+username = "reader"
+password_file = "password"
+interval = "1s"
+[groups.leaf]
+port = 57400
+profile = "nokia-srlinux"
+interval = "500ms"
+[targets.leaf1]
+group = "leaf"
+address = "10.0.0.1"
+[targets.spine1]
+address = "[2001:db8::1]:9339"
+device = "sp-1"
+interval = "10s"
+""",
+    )
+    leaf, spine = inventory.targets
+    assert (leaf.device, leaf.endpoint.address, leaf.profile) == ("leaf1", "10.0.0.1:57400", "nokia-srlinux")
+    assert (leaf.interval_ms, spine.interval_ms) == (500, 10_000)
+    assert (spine.device, spine.endpoint.address, spine.profile) == ("sp-1", "[2001:db8::1]:9339", "auto")
+    assert leaf.endpoint.metadata == (("username", "reader"), ("password", "secret"))
+    # Nothing said of TLS is TLS that verifies.
+    assert leaf.endpoint.tls == Tls()
+    assert "secret" not in repr(leaf)
+    assert inventory.target("sp-1") is spine
+    assert set(inventory.files) == {tmp_path / "fabric.toml", tmp_path / "password"}
+
+
+def test_files_are_included(tmp_path: Path) -> None:
+    folder = tmp_path / "targets.d"
+    folder.mkdir()
+    (folder / "a.toml").write_text('[targets.a]\naddress = "10.0.0.1"\n')
+    (folder / "b.toml").write_text('[groups.g]\nport = 1\n[targets.b]\ngroup = "g"\n')
+    file = tmp_path / "fabric.toml"
+    file.write_text('[collect]\nfabric = "dc-1"\ninclude = ["targets.d/*.toml"]\n')
+    inventory = load(file, {})
+    assert [(target.name, target.endpoint.address) for target in inventory.targets] == [
+        ("a", "10.0.0.1:9339"), ("b", "b:1"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ('[targets.a]\nadress = "x"\n', 4, "targets.a.adress: there is no such setting; did you mean 'address'?"),
+        ('[targets.a]\nport = "x"\n', 4, "targets.a.port: Expected `int`, got `str`"),
+        ("[targets.a]\nport = 70000\n", 4, "targets.a.port: Expected `int` <= 65535"),
+        ('[targets.a]\ngroup = "leafs"\n[groups.leaf]\n', 4, "there is no group 'leafs'; did you mean 'leaf'?"),
+        ('[targets.a]\npassword = "x"\n', 4, "a secret has no place in an inventory; set password_file"),
+        ('[targets.a]\nusername = "x"\n', 3, "a username and a password go together; set password_file"),
+        ('[targets.a]\npassword_env = "NOPE"\nusername = "x"\n', 4, "the variable NOPE is not set"),
+        ('[targets.a]\nca = "none.pem"\n', 4, "none.pem: no such file"),
+        ('[targets.a]\ncertificate = "fabric.toml"\n', 4, "certificate and key go together"),
+        ("[targets.a]\nplaintext = true\ninsecure_skip_verify = true\n", 5, "is of no use with plaintext = true"),
+        ('[targets.a]\ninterval = "fast"\n', 4, "'fast' is no time from 0 s"),
+        ('[targets.a]\nencodings = ["XML"]\n', 4, "'XML' is none; known are PROTO"),
+        ('[targets.a]\ndevice = "d"\n[targets.b]\ndevice = "d"\n', 6, "'d' is the device of a too"),
+        ("[target.a]\n", 3, "there is no such section; sections are collect, defaults, groups, targets"),
+        ("[targets.a\n", 3, "not TOML"),
+        ('[targets.a]\naddress = "a:b:c"\n', 4, ""),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, line: int, says: str) -> None:
+    if not says:
+        # Colons alone are IPv6: a host of such a name is not asked for here.
+        assert read(tmp_path, text).targets[0].endpoint.address == "[a:b:c]:9339"
+        return
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, text)
+    assert str(raised.value).startswith(f"{tmp_path / 'fabric.toml'}:{line}")
+    assert says in str(raised.value)
+
+
+def test_times_are_written_with_a_unit() -> None:
+    assert [seconds_of(text) for text in ("500ms", "10s", "1.5s", "2m", "1h", "10", "s")] == [
+        0.5, 10.0, 1.5, 120.0, 3600.0, None, None,
+    ]  # fmt: skip

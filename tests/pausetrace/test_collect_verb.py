@@ -1,0 +1,126 @@
+"""`pausetrace collect` as people run it: rows on stdout, an inventory that changes, one look at a target."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from pausetrace.child import own_command, own_environment
+from simulation.gnmi_targets.behaviour import Behaviour, Refusal
+from simulation.gnmi_targets.server import FakeTarget
+from tests.collectors.lab_device import lab_leaves
+
+LAB = Path(__file__).parents[1] / "collectors/lab.toml"
+DEADLINE_S = 60
+
+
+def inventory(file: Path, **addresses: str) -> Path:
+    """An inventory of these targets."""
+    text = f'[collect]\nfabric = "lab"\n[defaults]\nplaintext = true\ninterval = "200ms"\nprofile = "{LAB}"\n'
+    text += "".join(f'[targets.{name}]\naddress = "{address}"\n' for name, address in addresses.items())
+    file.write_text(text)
+    return file
+
+
+async def run(*arguments: str) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of a verb."""
+    process = await asyncio.create_subprocess_exec(
+        *own_command(["collect", *arguments]), env=own_environment(),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+def test_rows_come_as_json_lines_and_targets_come_and_go_on_sighup(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with FakeTarget(lab_leaves()) as first, FakeTarget(lab_leaves()) as second:
+            file = inventory(tmp_path / "lab.toml", leaf1=first.address)
+            process = await asyncio.create_subprocess_exec(
+                *own_command(["collect", str(file), "-o", "jsonl"]), env=own_environment(),
+                stdout=asyncio.subprocess.PIPE, stderr=sys.stderr,
+            )  # fmt: skip
+            assert process.stdout is not None
+
+            async def until(device: str) -> dict[str, Any]:
+                assert process.stdout is not None
+                while True:
+                    row: dict[str, Any] = json.loads(await process.stdout.readline())
+                    if row.get("device") == device and "kind" in row:
+                        return row
+
+            row = await asyncio.wait_for(until("leaf1"), DEADLINE_S)
+            assert (row["kind"], row["fabric"]) == ("PORT_BYTES", "lab")
+            inventory(file, leaf1=first.address, leaf2=second.address)
+            process.send_signal(signal.SIGHUP)
+            await asyncio.wait_for(until("leaf2"), DEADLINE_S)
+            # The one that stayed was not disturbed.
+            assert len(first.requests) == 1
+            # A wrong inventory changes nothing.
+            file.write_text("[collect\n")
+            process.send_signal(signal.SIGHUP)
+            await asyncio.sleep(0.5)
+            await asyncio.wait_for(until("leaf2"), DEADLINE_S)
+            # A file that changes is noticed without a signal.
+            inventory(file, leaf2=second.address)
+            for _ in range(100):
+                if first.open_streams == 0:
+                    break
+                await asyncio.sleep(0.1)
+            assert (first.open_streams, second.open_streams) == (0, 1)
+            process.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(process.communicate(), DEADLINE_S)
+            assert process.returncode == 0
+
+    asyncio.run(play())
+
+
+def test_check_tells_what_a_target_can_give(tmp_path: Path) -> None:
+    async def play() -> None:
+        path = "/interfaces/interface[name=*]/state/counters"
+        async with FakeTarget(lab_leaves()) as fake:
+            file = inventory(tmp_path / "lab.toml", leaf1=fake.address)
+            status, out, _ = await run("check", str(file), "leaf1", "-o", "json")
+            assert status == 0
+            told = json.loads(out)
+            assert (told["profile"], told["encoding"], told["security"]) == ("lab", "PROTO", "PLAIN TEXT")
+            assert [(each["path"], each["result"]) for each in told["subscriptions"]] == [(path, "data")]
+            fake.behaviour = Behaviour(refusals=(Refusal("INVALID_ARGUMENT", "no such model", path),))
+            status, out, _ = await run("check", str(file), "leaf1")
+            assert status == 1
+            assert "refused" in out
+            assert "no such model" in out
+            assert "does not give: port bytes" in out
+
+    asyncio.run(play())
+
+
+def test_once_prints_every_leaf(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with FakeTarget(lab_leaves(3)) as fake:
+            file = inventory(tmp_path / "lab.toml", leaf1=fake.address, gone="127.0.0.1:1")
+            status, out, err = await run("once", str(file), "leaf1", "-o", "jsonl")
+            assert status == 0, err
+            leaves = [json.loads(line) for line in out.splitlines()]
+            assert len(leaves) == 6
+            assert {leaf["device"] for leaf in leaves} == {"leaf1"}
+            assert leaves[0]["path"].startswith("/interfaces/interface[name=Ethernet1]/state/counters/")
+            status, out, err = await run("once", str(file))
+            assert status == 1
+            assert "gone" in err
+            assert len(out.splitlines()) == 6
+
+    asyncio.run(play())
+
+
+def test_a_dry_run_connects_nowhere(tmp_path: Path) -> None:
+    file = inventory(tmp_path / "lab.toml", leaf1="192.0.2.1:9339")
+    status, out, _ = asyncio.run(run(str(file), "--dry-run", "--workers", "3"))
+    assert status == 0
+    assert "fabric lab: 1 targets, 3 processes" in out
+    assert "192.0.2.1:9339" in out
+    assert "PLAIN TEXT" in out
