@@ -32,6 +32,7 @@ from analytics.layout import (
 )
 from analytics.ledger import EdgeTally, Ledger, bounded_sum
 from analytics.tallies import sums
+from analytics.thresholds import bytes_at_stops
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows
 from stream.kinds import INT64_MAX
@@ -71,7 +72,8 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
         return dataclasses.replace(closed, ledger=dataclasses.replace(ledger, stops_not_weighed=held.not_looked_at))
     causes = _causes(held, stops, by_depth, topology)
     blamed, passed = _pass_on(stops, causes, topology)
-    edges = _edges(ledger, stops, causes, passed, _mass(held.mass))
+    mass = bytes_at_stops(held.readings, stops.queue, stops.begin_ns, stops.end_ns, _pausers(stops, topology), topology)
+    edges = _edges(ledger, stops, causes, passed, mass)
     weighed = dataclasses.replace(
         ledger, edges=edges, in_bytes=True, blamed_ns=_mean(ledger, stops, blamed), stops_not_weighed=held.not_looked_at
     )
@@ -97,6 +99,11 @@ def _stops(ledger: Ledger, topology: Topology) -> Stops:
     table = table[np.lexsort((queue % PRIORITIES, topology.port_rank[queue // PRIORITIES], table[:, 1]))]
     pauser = np.array([ledger.queues[queue].pauser for queue in table[:, 0].tolist()], np.int64)
     return Stops(table[:, 0], table[:, 1], table[:, 2], pauser)
+
+
+def _pausers(stops: Stops, topology: Topology) -> Ints:
+    """The devices that paused; -1 where no link leads to one."""
+    return np.where(stops.pauser >= 0, topology.port_device[stops.pauser], -1)
 
 
 def _shares_by_depth(ledger: Ledger) -> dict[int, dict[int, int]]:
@@ -157,7 +164,7 @@ def _pass_on(
 ) -> tuple[tuple[Ints, Ints, Ints], npt.NDArray[np.bool_]]:
     """Pause ns by told queue and root, as three columns, and which causes passed the blame on."""
     count = len(stops.queue)
-    device = np.where(stops.pauser >= 0, topology.port_device[stops.pauser], -1)
+    device = _pausers(stops, topology)
     told = topology.port_device[stops.queue // PRIORITIES]
     alone = np.where(device >= 0, device * 4 + ROOT_UNKNOWN, told * 4 + ROOT_UNKNOWN)
     is_host = (device >= 0) & topology.is_host[device]
@@ -196,16 +203,6 @@ def _mean(ledger: Ledger, stops: Stops, blamed: tuple[Ints, Ints, Ints]) -> dict
     for queue, root, ns in zip(*(column.tolist() for column in blamed), strict=True):
         mean[queue, root] = bounded_sum((mean.get((queue, root), 0), ns // 2))
     return {key: ns for key, ns in mean.items() if ns}
-
-
-def _mass(mass: Ints) -> Ints:
-    """How much each stop found held, but no less than half of the stops did.
-
-    The thresholds at which the ports of a fabric pause are much alike. Evenly spread bytes lack the bursts within a
-    window, by which a queue fills up: they show too little held, rarely too much.
-    """
-    usual = int(np.median(mass[mass > 0]))
-    return np.minimum(np.maximum(mass, usual), INT64_MAX // PPM)
 
 
 def _edges(
