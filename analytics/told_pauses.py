@@ -17,21 +17,22 @@ from analytics.topology import PRIORITIES, Topology
 
 MAX_PAUSES = 100_000
 """Pauses kept, the newest: as many as a cascade remembers of its own, a hundred bytes of memory for each five."""
-TIME, QUEUE, GUESSED = range(3)
+TIME, START, QUEUE, GUESSED = range(4)
 
 
 class ToldPauses:
     """The ends of pauses that a cascade may still ask for."""
 
     def __init__(self) -> None:
-        self._ends: Ints = np.zeros((0, 3), np.int64)
+        self._ends: Ints = np.zeros((0, 4), np.int64)
 
     def take(self, rows: Ints) -> None:
         """Takes the kernel's rows of pauses in."""
         closes = rows[rows[:, layout.ROW_TYPE] == layout.CLOSE]
         if len(closes):
             guessed = closes[:, layout.ROW_ID] & layout.MARK_GUESSED
-            new = np.stack((closes[:, layout.ROW_TIME], closes[:, layout.ROW_QUEUE], guessed), axis=1)
+            columns = (layout.ROW_TIME, layout.ROW_START, layout.ROW_QUEUE)
+            new = np.column_stack((closes[:, columns], guessed))
             self._ends = np.concatenate((self._ends, new))
 
     def cut_off(
@@ -41,7 +42,8 @@ class ToldPauses:
 
         Around are the queues that stop, or are stopped by, the devices at either end of the cascade's own ones. An end
         was lost if it was guessed and the queue was stopped again: one that never came was not. With G of N pauses lost,
-        r of them in a row are with (G / N)^(r - 1) once one is, and there are G to begin with.
+        r of them in a row are with (G / N)^(r - 1) once one is, and there are G to begin with. A lost stop explains what
+        begins up to W after it, so that no more have to be lost than stops of usual length fit into the cascade.
         """
         near_ns = (self._ends[:, TIME] >= start_ns - layout.GAP_NS) & (self._ends[:, TIME] <= end_ns + layout.GAP_NS)
         ends = self._ends[near_ns]
@@ -57,7 +59,11 @@ class ToldPauses:
         lost = near & again & (ends[:, GUESSED] != 0)
         own = np.isin(ends[:, QUEUE], told) & (ends[:, TIME] >= start_ns) & (ends[:, TIME] <= end_ns)
         beside = int((lost & ~own).sum())
-        return beside, beside * (int(lost.sum()) / max(int(near.sum()), 1)) ** (max(rounds, 1) - 1)
+        if not beside:
+            return 0, 0.0
+        usual_ns = int((ends[near, TIME] - ends[near, START]).mean()) + layout.MEMORY_NS
+        in_a_row = min(max(rounds, 1), 1 + (end_ns - start_ns) // usual_ns)
+        return beside, beside * (int(lost.sum()) / int(near.sum())) ** (in_a_row - 1)
 
     def carry(self, topology: Topology) -> None:
         """Moves what is known to what the names of ports now mean."""
