@@ -36,16 +36,28 @@ class Readings(NamedTuple):
     others_at_end: Ints
 
 
-def bytes_at_stops(readings: Readings, queue: Ints, begin_ns: Ints, end_ns: Ints, device: Ints,
-                   topology: Topology) -> Ints:  # fmt: skip
-    """What each stop found in its ingress, 0 where no stop has a reading; `device` is its pauser's (-1: unknown)."""
-    kind = _kinds(device, topology)
-    alone = np.full(len(queue), _alone(readings, np.ones(len(queue), np.bool_)))
+def bytes_at_stops(
+    readings: Readings,
+    queue: Ints,
+    begin_ns: Ints,
+    end_ns: Ints,
+    device: Ints,
+    more: tuple[Readings, Ints],
+    topology: Topology,
+) -> Ints:
+    """What each stop found in its ingress, 0 where nothing is known; `device` is its pauser's (-1: unknown).
+
+    `more` are readings of stops that others than this cascade have around, and the devices of their pausers.
+    """
+    every = Readings(*(np.concatenate(both) for both in zip(readings, more[0], strict=True)))
+    kind = _kinds(np.concatenate((device, more[1])), topology)
+    alone = np.full(len(kind), _alone(every, np.ones(len(kind), np.bool_)))
     for number in np.unique(kind).tolist():
         same = kind == number
-        found = _alone(readings, same)
+        found = _alone(every, same)
         if found:
             alone[same] = found
+    alone = alone[: len(queue)]
     ports = np.where(device >= 0, np.diff(topology.fan_start)[device], 1)
     least = alone * (FREE_PARTS + 1) / (FREE_PARTS + np.maximum(ports, 1))
     bytes_ = np.maximum(alone - readings.others / (FREE_PARTS + 1), least)

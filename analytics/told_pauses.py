@@ -35,6 +35,10 @@ class ToldPauses:
             new = np.column_stack((closes[:, columns], guessed))
             self._ends = np.concatenate((self._ends, new))
 
+    def near(self, start_ns: int, end_ns: int) -> Ints:
+        """Pauses that ended around a cascade of these times: columns TIME, START, QUEUE and GUESSED, in no order."""
+        return self._ends[(self._ends[:, TIME] >= start_ns - layout.GAP_NS) & (self._ends[:, TIME] <= end_ns + layout.GAP_NS)]
+
     def cut_off(
         self, queues: Sequence[int], start_ns: int, end_ns: int, rounds: int, topology: Topology
     ) -> tuple[int, float]:
@@ -45,8 +49,7 @@ class ToldPauses:
         r of them in a row are with (G / N)^(r - 1) once one is, and there are G to begin with. A lost stop explains what
         begins up to W after it, so that no more have to be lost than stops of usual length fit into the cascade.
         """
-        near_ns = (self._ends[:, TIME] >= start_ns - layout.GAP_NS) & (self._ends[:, TIME] <= end_ns + layout.GAP_NS)
-        ends = self._ends[near_ns]
+        ends = self.near(start_ns, end_ns)
         if not ends[:, GUESSED].any():
             return 0, 0.0
         ends = ends[np.lexsort((ends[:, GUESSED], ends[:, TIME], ends[:, QUEUE]))]
