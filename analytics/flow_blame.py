@@ -32,7 +32,7 @@ from analytics.layout import (
 )
 from analytics.ledger import EdgeTally, Ledger, bounded_sum
 from analytics.tallies import sums
-from analytics.thresholds import bytes_at_stops
+from analytics.thresholds import bytes_at_stops, parts_of_one_alone
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows
 from stream.kinds import INT64_MAX
@@ -61,7 +61,7 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
     """The cascade with edges that weigh by bytes held, and with the mean of the blame by depths and by flows.
 
     The two err in ways of their own: a depth tells not whose bytes they are, bytes of a window not when they flowed.
-    As it was where no flow tells.
+    Where no flow tells the blame is as it was, and an edge's XOFFs weigh by how many ports were stopped at once.
     """
     ledger, topology = closed.ledger, engine.topology
     if not ledger.stops:
@@ -69,14 +69,12 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
     stops = _stops(ledger, topology)
     rows = _rows(engine, closed, stops.pauser)
     if not len(rows.flow):
-        return closed
+        return dataclasses.replace(closed, ledger=_weighed_by_count(ledger, stops, topology, 0))
     by_depth = _shares_by_depth(ledger)
     seen = {told: {q for q, ppm in causes.items() if ppm >= SEEN_SHARE_PPM} for told, causes in by_depth.items()}
     held = held_bytes(stops, rows, _ways(engine, closed), seen, topology)
     if not len(held.stop):
-        if not held.not_looked_at:
-            return closed
-        return dataclasses.replace(closed, ledger=dataclasses.replace(ledger, stops_not_weighed=held.not_looked_at))
+        return dataclasses.replace(closed, ledger=_weighed_by_count(ledger, stops, topology, held.not_looked_at))
     causes = _causes(held, stops, by_depth, topology)
     blamed, passed = _pass_on(stops, causes, topology)
     beside = _stops_beside(engine, closed, stops)
@@ -90,6 +88,19 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
         ledger, edges=edges, in_bytes=True, blamed_ns=_mean(ledger, stops, blamed), stops_not_weighed=held.not_looked_at
     )
     return dataclasses.replace(closed, ledger=weighed)
+
+
+def _weighed_by_count(ledger: Ledger, stops: Stops, topology: Topology, not_weighed: int) -> Ledger:
+    """The ledger with edges whose XOFFs weigh by what each found, as the ports that are stopped share the buffer."""
+    parts = parts_of_one_alone(stops.queue, stops.begin_ns, stops.end_ns, _pausers(stops, topology))
+    queues, place = np.unique(stops.queue, return_inverse=True)
+    mean = np.bincount(place, weights=parts) / np.bincount(place)
+    part_of = dict(zip(queues.tolist(), mean.tolist(), strict=True))
+    edges = {
+        (told, egress): EdgeTally(int(edge.weight * part), int(edge.passed_weight * part), edge.ingress)
+        for (told, egress), edge in ledger.edges.items() for part in [part_of.get(told, 1.0)]
+    }  # fmt: skip
+    return dataclasses.replace(ledger, edges=edges, stops_not_weighed=not_weighed)
 
 
 def _rows(engine: Engine, closed: Closed, pausers: Ints) -> FlowRows:
@@ -117,7 +128,9 @@ def _stops_beside(engine: Engine, closed: Closed, stops: Stops) -> Stops:
     topology = engine.topology
     room = max(MAX_READ - len(stops.queue), 0)
     own = set(zip(stops.queue.tolist(), stops.begin_ns.tolist(), strict=True)) if room else set()
-    near = engine.told_pauses.near(closed.start_ns, closed.end_ns)[:, [told_pauses.QUEUE, told_pauses.START, told_pauses.TIME]]
+    near = engine.told_pauses.near(closed.start_ns, closed.end_ns)[
+        :, [told_pauses.QUEUE, told_pauses.START, told_pauses.TIME]
+    ]
     others = [pause for pause in near.tolist() if (pause[0], pause[1]) not in own] if room else []
     table = np.array(others, np.int64).reshape(-1, 3)
     queue = table[:, 0]

@@ -37,7 +37,9 @@ class ToldPauses:
 
     def near(self, start_ns: int, end_ns: int) -> Ints:
         """Pauses that ended around a cascade of these times: columns TIME, START, QUEUE and GUESSED, in no order."""
-        return self._ends[(self._ends[:, TIME] >= start_ns - layout.GAP_NS) & (self._ends[:, TIME] <= end_ns + layout.GAP_NS)]
+        return self._ends[
+            (self._ends[:, TIME] >= start_ns - layout.GAP_NS) & (self._ends[:, TIME] <= end_ns + layout.GAP_NS)
+        ]
 
     def cut_off(
         self, queues: Sequence[int], start_ns: int, end_ns: int, rounds: int, topology: Topology
