@@ -35,7 +35,6 @@ from analytics.tallies import sums
 from analytics.thresholds import bytes_at_stops, parts_of_one_alone
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows
-from stream.kinds import INT64_MAX
 
 PPM = 1_000_000
 SEEN_SHARE_PPM = int(layout.ACTIVE_SHARE * PPM)

@@ -1,4 +1,4 @@
-"""Pauses of the whole fabric with whether their ends were guessed: how likely a small cascade is a piece cut off by loss.
+"""Pauses of the whole fabric, and which ends were guessed: how likely a small cascade is a piece cut off by loss.
 
 In: the kernel's rows of pauses that end. Out: how many cascades of so many rounds the losses around may have cut off.
 Where the stops of a cause are lost, what they caused seems to begin at the queue that they stopped. One lost stop
@@ -47,9 +47,9 @@ class ToldPauses:
         """Of a cascade with these told queues: lost ends around that are not its own, and the pieces to be expected.
 
         Around are the queues that stop, or are stopped by, the devices at either end of the cascade's own ones. An end
-        was lost if it was guessed and the queue was stopped again: one that never came was not. With G of N pauses lost,
-        r of them in a row are with (G / N)^(r - 1) once one is, and there are G to begin with. A lost stop explains what
-        begins up to W after it, so that no more have to be lost than stops of usual length fit into the cascade.
+        was lost if it was guessed and the queue was stopped again: one that never came was not. With G of N pauses
+        lost, r of them in a row are with (G / N)^(r - 1) once one is, and there are G to begin with. A lost stop
+        explains what begins up to W after it, so that no more have to be lost than usual stops fit into the cascade.
         """
         ends = self.near(start_ns, end_ns)
         if not ends[:, GUESSED].any():
