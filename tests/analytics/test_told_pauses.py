@@ -12,9 +12,10 @@ from analytics import layout
 from analytics.engine import Engine
 from analytics.told_pauses import MAX_PAUSES, ToldPauses
 from analytics.topology import PRIORITIES, Topology
+from stream.cascade import Cascade
 from tests.analytics.engine_by_names import facts
 from tests.analytics.random_runs import leaf_spine
-from tests.analytics.story import Story
+from tests.analytics.story import BEGIN_NS, Story
 
 US, MS = 1_000, 1_000_000
 Pause = tuple[int, int, int, int]
@@ -101,26 +102,35 @@ def test_what_no_cascade_can_ask_for_is_dropped_and_so_are_the_oldest_of_too_man
 DOWN, TO_H10 = ("spine0", "p1", 3), ("leaf1", "d0", 3)
 
 
-def confidence_beside(lost: int) -> tuple[int, tuple[str, ...]]:
-    """Of one stop of the spine by a leaf, at which a host stops a port twenty times; the first of these never end."""
+def beside_twenty_stops() -> Cascade:
+    """One stop of the spine by a leaf, at which a host stops a port twenty times later on."""
     story = Story(leaf_spine(2, 1, 2))
     story.depth(TO_H10, 0, 100 * US, 200_000)
     story.pause(DOWN, 50 * US, 80 * US)
     for number in range(20):
         begin_ns = (1_000 + 100 * number) * US
         story.pause(("leaf1", "d1", 3), begin_ns, begin_ns + 30 * US)
-        if number < lost:
-            for stream in (("pfc", "leaf1"), ("pfc", "h11")):
-                story.rows[stream].pop()
     first = min(story.finals(), key=lambda cascade: cascade.start_ns)
     assert first.pauses == 1
-    return first.confidence_parts["time"], first.missing_evidence
+    return first
 
 
-def test_a_lone_stop_beside_lost_ends_is_believed_less() -> None:
-    sure, missing = confidence_beside(0)
-    assert sure == 1_000_000
-    assert not any("piece of another" in what for what in missing)
-    doubted, missing = confidence_beside(3)
-    assert doubted == 250_000
-    assert "3 ends that were guessed beside it, so that it may be a piece of another cascade" in missing
+def test_a_lone_stop_beside_lost_ends_is_believed_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    sure = beside_twenty_stops()
+    assert sure.confidence_parts["time"] == 1_000_000
+    assert not any("piece of another" in what for what in sure.missing_evidence)
+    take = ToldPauses.take
+
+    def three_are_guessed(kept: ToldPauses, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> None:
+        begun_us = (rows[:, layout.ROW_START] - BEGIN_NS) // US
+        guessed = rows.copy()
+        guessed[(begun_us >= 1_000) & (begun_us < 1_300), layout.ROW_ID] |= layout.MARK_GUESSED
+        take(kept, guessed)
+
+    monkeypatch.setattr(ToldPauses, "take", three_are_guessed)
+    doubted = beside_twenty_stops()
+    assert doubted.confidence_parts["time"] == 250_000
+    assert (
+        "3 ends that were guessed beside it, so that it may be a piece of another cascade" in doubted.missing_evidence
+    )
+    assert doubted.suspect_set
