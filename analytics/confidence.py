@@ -118,7 +118,10 @@ def _cut_off(engine: Engine, closed: Closed) -> tuple[int, float]:
     """Ends guessed beside the cascade, and how many cascades like it they may be pieces of others."""
     tallies = closed.ledger.queues
     rounds = max((tally.pauses for tally in tallies.values()), default=0)
-    return engine.told_pauses.cut_off(list(tallies), closed.start_ns, closed.end_ns, rounds, engine.topology)
+    stopped_ns = max((tally.pause_ns for tally in tallies.values()), default=0)
+    return engine.told_pauses.cut_off(
+        list(tallies), closed.start_ns, closed.end_ns, rounds, stopped_ns, engine.topology
+    )
 
 
 def _seen(engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int]) -> _Seen:

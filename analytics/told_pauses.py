@@ -42,14 +42,15 @@ class ToldPauses:
         ]
 
     def cut_off(
-        self, queues: Sequence[int], start_ns: int, end_ns: int, rounds: int, topology: Topology
+        self, queues: Sequence[int], start_ns: int, end_ns: int, rounds: int, stopped_ns: int, topology: Topology
     ) -> tuple[int, float]:
         """Of a cascade with these told queues: lost ends around that are not its own, and the pieces to be expected.
 
         Around are the queues that stop, or are stopped by, the devices at either end of the cascade's own ones. An end
         was lost if it was guessed and the queue was stopped again: one that never came was not. With G of N pauses
         lost, r of them in a row are with (G / N)^(r - 1) once one is, and there are G to begin with. A lost stop
-        explains what begins up to W after it, so that no more have to be lost than usual stops fit into the cascade.
+        explains what begins up to W after it, so that no more have to be lost than usual stops fit into the cascade;
+        and no fewer than fit into the time that the queue of most stops, or time, was stopped (`rounds`, `stopped_ns`).
         """
         ends = self.near(start_ns, end_ns)
         if not ends[:, GUESSED].any():
@@ -66,8 +67,9 @@ class ToldPauses:
         beside = int((lost & ~own).sum())
         if not beside:
             return 0, 0.0
-        usual_ns = int((ends[near, TIME] - ends[near, START]).mean()) + layout.MEMORY_NS
-        in_a_row = min(max(rounds, 1), 1 + (end_ns - start_ns) // usual_ns)
+        other = near & ~own
+        usual_ns = int((ends[other, TIME] - ends[other, START]).mean()) + layout.MEMORY_NS
+        in_a_row = min(max(rounds, stopped_ns // usual_ns, 1), 1 + (end_ns - start_ns) // usual_ns)
         return beside, beside * (int(lost.sum()) / int(near.sum())) ** (in_a_row - 1)
 
     def carry(self, topology: Topology) -> None:

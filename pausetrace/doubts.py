@@ -83,7 +83,9 @@ def _raised(cascade: Cascade) -> list[str]:
     said = []
     for part, sentences in by_part.items():
         # What was lost is named as what there is, all else as what there is not.
-        listed = " and ".join(f"without {what}" if what.endswith((LOST, CUT_OFF)) else f"with {what}" for what in sentences)
+        listed = " and ".join(
+            f"without {what}" if what.endswith((LOST, CUT_OFF)) else f"with {what}" for what in sentences
+        )
         listed = f"{listed[0].upper()}{listed[1:]}"
         now, of_part = cascade.confidence_ppm, cascade.confidence_parts.get(part, 0)
         if not of_part or of_part >= PPM:

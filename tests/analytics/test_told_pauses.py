@@ -44,7 +44,7 @@ def told(pauses: list[Pause]) -> ToldPauses:
 
 
 def slowly(
-    pauses: list[Pause], queues: list[int], start_ns: int, end_ns: int, rounds: int, where: Topology
+    pauses: list[Pause], queues: list[int], start_ns: int, end_ns: int, rounds: int, stopped_ns: int, where: Topology
 ) -> tuple[int, float]:
     """Pause by pause, by devices."""
 
@@ -56,11 +56,12 @@ def slowly(
     around = [p for p in pauses if start_ns - layout.GAP_NS <= p[2] <= end_ns + layout.GAP_NS]
     near = [p for p in around if ends(p[0]) & here]
     lost = [p for p in near if p[3] and any(o[0] == p[0] and o[2] > p[2] for o in around)]
-    beside = [p for p in lost if not (p[0] in queues and start_ns <= p[2] <= end_ns)]
+    others = [p for p in near if not (p[0] in queues and start_ns <= p[2] <= end_ns)]
+    beside = [p for p in lost if p in others]
     if not beside:
         return 0, 0.0
-    usual_ns = sum(end - begin for _, begin, end, _ in near) // len(near) + layout.MEMORY_NS
-    in_a_row = min(rounds, 1 + (end_ns - start_ns) // usual_ns)
+    usual_ns = sum(end - begin for _, begin, end, _ in others) // len(others) + layout.MEMORY_NS
+    in_a_row = min(max(rounds, stopped_ns // usual_ns), 1 + (end_ns - start_ns) // usual_ns)
     return len(beside), len(beside) * (len(lost) / len(near)) ** (in_a_row - 1)
 
 
@@ -77,17 +78,18 @@ def test_pieces_are_those_of_the_twin(seed: int) -> None:
     queues = random.sample([queue for queue, *_ in pauses], 3)
     start_ns = random.randint(0, 20) * MS
     end_ns, rounds = start_ns + random.randint(0, 200) * US, random.randint(1, 6)
-    found = told(pauses).cut_off(queues, start_ns, end_ns, rounds, where)
-    assert found == pytest.approx(slowly(pauses, queues, start_ns, end_ns, rounds, where))
+    stopped_ns = random.randint(0, 300) * US
+    found = told(pauses).cut_off(queues, start_ns, end_ns, rounds, stopped_ns, where)
+    assert found == pytest.approx(slowly(pauses, queues, start_ns, end_ns, rounds, stopped_ns, where))
 
 
 def test_a_pause_that_never_ended_is_no_loss() -> None:
     where = topology()
     queue = int(np.flatnonzero(where.port_peer >= 0)[0]) * PRIORITIES + 3
     once = [(queue, 10 * US, 20 * US, 1)]
-    assert told(once).cut_off([queue], 100 * US, 200 * US, 1, where) == (0, 0.0)
+    assert told(once).cut_off([queue], 100 * US, 200 * US, 1, 0, where) == (0, 0.0)
     again = [*once, (queue, 30 * US, 40 * US, 0)]
-    assert told(again).cut_off([queue], 100 * US, 200 * US, 1, where) == (1, 1.0)
+    assert told(again).cut_off([queue], 100 * US, 200 * US, 1, 0, where) == (1, 1.0)
 
 
 def test_what_no_cascade_can_ask_for_is_dropped_and_so_are_the_oldest_of_too_many() -> None:
