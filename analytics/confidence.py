@@ -14,7 +14,7 @@ from analytics.bounds import ACCEPT_PPM, PPM
 from analytics.engine import Closed, Engine
 from analytics.host_evidence import Finding
 from analytics.ledger import bounded_sum
-from analytics.missing import ENDS, GAPS, LATE, LOST, MASKED, NAMES, ONE_ENDED, PCIE, SILENT
+from analytics.missing import CUT_OFF, ENDS, GAPS, LATE, LOST, MASKED, NAMES, ONE_ENDED, PCIE, SILENT
 from analytics.topology import PRIORITIES
 from stream import kinds
 from stream.identity import some
@@ -74,6 +74,8 @@ def confidence_of(
     time = 0.9 if seen.one_ended or seen.late or seen.gaps or seen.masked else 1.0
     if lost:
         time *= pauses / (pauses + lost)
+    beside, pieces = _cut_off(engine, closed)
+    time /= 1.0 + pieces
     hosts = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
     readings = (reading for host in hosts for reading in engine.noted.pcie.get(host, ()))
     host_known = any(reading.time_ns <= closed.end_ns for reading in readings)
@@ -91,6 +93,7 @@ def confidence_of(
         (MASKED, seen.masked),
         (GAPS, seen.gaps),
         (f"{lost} {LOST}", lost),
+        (f"{beside} {CUT_OFF}", round(pieces * 100)),
         (SILENT, seen.silent),
         (ENDS, seen.ends),
         (NAMES, seen.names),
@@ -117,6 +120,16 @@ def losses(engine: Engine, closed: Closed) -> dict[str, int]:
         "streams_joined_late": sum(count == kinds.UNKNOWN for count in near),
         "ends_guessed": 0 if closed.still_open else sum(tally.guessed for tally in closed.ledger.queues.values()),
     }
+
+
+def _cut_off(engine: Engine, closed: Closed) -> tuple[int, float]:
+    """Ends guessed beside the cascade, and how many cascades like it they may be pieces of others."""
+    tallies = closed.ledger.queues
+    rounds = max((tally.pauses for tally in tallies.values()), default=0)
+    stopped_ns = max((tally.pause_ns for tally in tallies.values()), default=0)
+    return engine.told_pauses.cut_off(
+        list(tallies), closed.start_ns, closed.end_ns, rounds, stopped_ns, engine.topology
+    )
 
 
 def _seen(engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int]) -> _Seen:

@@ -31,6 +31,7 @@ from analytics.renames import carry_names
 from analytics.row_store import RowStore
 from analytics.rows import add_window_rows
 from analytics.tellers import Tellers
+from analytics.told_pauses import ToldPauses
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows, SentByFlows
 from stream.facts import Device, Flow, Link
@@ -64,6 +65,7 @@ class Engine:
         self._ahead: Ints = np.zeros(0, np.int64)
         """By device, how far its clock is ahead."""
         self.noted = Noted()
+        self.told_pauses = ToldPauses()
         self.tellers = Tellers()
         self.ledgers = Ledgers()
         self.sent = SentByFlows()
@@ -165,6 +167,7 @@ class Engine:
     def add_pauses(self, rows: Ints) -> None:
         """Takes the kernel's rows of pauses in, one sequence a queue and on one clock."""
         self._rows.add(rows)
+        self.told_pauses.take(rows)
 
     def advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         """Takes all rows before `until_ns` into account; `on_closed` sees each cascade `keep_ns` after its end.
@@ -194,6 +197,7 @@ class Engine:
         self.cursor_ns = max(self.cursor_ns, until_ns)
         self._needed_ns = min(self.oldest_ns(), self.cursor_ns) - keep_ns
         self.noted.forget(self._needed_ns, self.cursor_ns - keep_ns)
+        self.told_pauses.forget(self._needed_ns, self.cursor_ns)
         dropped = self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
         self.counters["flow_windows_dropped"] += dropped
 
@@ -239,6 +243,7 @@ class Engine:
         twin._shares_topology = True
         twin.sent = self.sent.copy()
         twin.logs = self.logs.copy()
+        twin.told_pauses = self.told_pauses.copy()
         twin.noted, twin.tellers, twin._counted = self.noted.copy(), self.tellers.copy(), set(self._counted)
         twin._rows = self._rows.copy()
         for name in ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "filled"):
@@ -265,7 +270,7 @@ class Engine:
             "next_expiry_ns": self.next_expiry_ns, "free_slots": self.free_slots, "stale": self._stale,
             "noted": self.noted.state(), "tellers": self.tellers.state(), "sent": self.sent.state(),
             "needed_ns": self._needed_ns, "flows": self.flows.state(),
-            "logs": self.logs.state(),
+            "logs": self.logs.state(), "told_pauses": self.told_pauses.state(),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -279,6 +284,7 @@ class Engine:
         self.cursor_ns, self.next_expiry_ns = state["cursor_ns"], state["next_expiry_ns"]
         self.free_slots, self._stale = state["free_slots"], state["stale"]
         self.noted = Noted.of_state(state["noted"])
+        self.told_pauses.load(state["told_pauses"])
         self.tellers = Tellers.of_state(state["tellers"])
         self.sent.load(state["sent"])
         self._needed_ns = state["needed_ns"]
@@ -345,6 +351,7 @@ class Engine:
         )
         self._rows.add(ends)
         self.noted.carry(topology)
+        self.told_pauses.carry(topology)
         self.logs.carry(topology)
 
     def _unresolved_names(self, events: Events, ports: Ints) -> set[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from analytics import layout
+from analytics import layout, told_pauses
 from analytics.compiled import inlined, kernel
 from analytics.engine import Closed, Engine
 from analytics.flow_edges import Held, Stops, Ways, held_bytes
@@ -32,14 +32,19 @@ from analytics.layout import (
 )
 from analytics.ledger import EdgeTally, Ledger, bounded_sum
 from analytics.tallies import sums
+from analytics.thresholds import bytes_at_stops, parts_of_one_alone
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows
-from stream.kinds import INT64_MAX
 
 PPM = 1_000_000
 SEEN_SHARE_PPM = int(layout.ACTIVE_SHARE * PPM)
 """Bytes that seem to be held in a queue of a smaller part by its depths are what a window's even flow leaves over:
 the resolution of the report. Without it the mean distance is .0112 instead of .0086 (NS-3, blame by flows alone)."""
+
+
+MAX_READ = 1_000
+"""Stops by which the buffers of a kind of device are known: their median is of one in thirty of what one of them errs.
+A cascade of more needs no others."""
 
 
 class _Causes(NamedTuple):
@@ -55,35 +60,53 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
     """The cascade with edges that weigh by bytes held, and with the mean of the blame by depths and by flows.
 
     The two err in ways of their own: a depth tells not whose bytes they are, bytes of a window not when they flowed.
-    As it was where no flow tells.
+    Where no flow tells the blame is as it was, and an edge's XOFFs weigh by how many ports were stopped at once.
     """
     ledger, topology = closed.ledger, engine.topology
-    rows = _rows(engine, closed)
-    if not len(rows.flow) or not ledger.stops:
+    if not ledger.stops:
         return closed
     stops = _stops(ledger, topology)
+    rows = _rows(engine, closed, stops.pauser)
+    if not len(rows.flow):
+        return dataclasses.replace(closed, ledger=_weighed_by_count(ledger, stops, topology, 0))
     by_depth = _shares_by_depth(ledger)
     seen = {told: {q for q, ppm in causes.items() if ppm >= SEEN_SHARE_PPM} for told, causes in by_depth.items()}
     held = held_bytes(stops, rows, _ways(engine, closed), seen, topology)
     if not len(held.stop):
-        if not held.not_looked_at:
-            return closed
-        return dataclasses.replace(closed, ledger=dataclasses.replace(ledger, stops_not_weighed=held.not_looked_at))
+        return dataclasses.replace(closed, ledger=_weighed_by_count(ledger, stops, topology, held.not_looked_at))
     causes = _causes(held, stops, by_depth, topology)
     blamed, passed = _pass_on(stops, causes, topology)
-    edges = _edges(ledger, stops, causes, passed, _mass(held.mass))
+    beside = _stops_beside(engine, closed, stops)
+    more = held_bytes(beside, _rows(engine, closed, beside.pauser), _ways(engine, closed), {}, topology).readings
+    mass = bytes_at_stops(
+        held.readings, stops.queue, stops.begin_ns, stops.end_ns, _pausers(stops, topology),
+        (more, _pausers(beside, topology)), topology,
+    )  # fmt: skip
+    edges = _edges(ledger, stops, causes, passed, mass)
     weighed = dataclasses.replace(
         ledger, edges=edges, in_bytes=True, blamed_ns=_mean(ledger, stops, blamed), stops_not_weighed=held.not_looked_at
     )
     return dataclasses.replace(closed, ledger=weighed)
 
 
-def _rows(engine: Engine, closed: Closed) -> FlowRows:
+def _weighed_by_count(ledger: Ledger, stops: Stops, topology: Topology, not_weighed: int) -> Ledger:
+    """The ledger with edges whose XOFFs weigh by what each found, as the ports that are stopped share the buffer."""
+    parts = parts_of_one_alone(stops.queue, stops.begin_ns, stops.end_ns, _pausers(stops, topology))
+    queues, place = np.unique(stops.queue, return_inverse=True)
+    mean = np.bincount(place, weights=parts) / np.bincount(place)
+    part_of = dict(zip(queues.tolist(), mean.tolist(), strict=True))
+    edges = {
+        (told, egress): EdgeTally(int(edge.weight * part), int(edge.passed_weight * part), edge.ingress)
+        for (told, egress), edge in ledger.edges.items() for part in [part_of.get(told, 1.0)]
+    }  # fmt: skip
+    return dataclasses.replace(ledger, edges=edges, stops_not_weighed=not_weighed)
+
+
+def _rows(engine: Engine, closed: Closed, pausers: Ints) -> FlowRows:
     """Windows at the switches that paused and at the links to them, from as long as they are kept in any case."""
     topology, rows = engine.topology, engine.sent.all_rows()
-    pausers = np.array([tally.pauser for tally in closed.ledger.queues.values() if tally.pauser >= 0], np.int64)
     asked = np.zeros(len(topology.devices) + 1, np.bool_)
-    asked[topology.port_device[pausers]] = True
+    asked[topology.port_device[pausers[pausers >= 0]]] = True
     asked[:-1] &= ~topology.is_host
     peer = topology.port_peer
     wanted = asked[topology.port_device] | asked[np.where(peer >= 0, topology.port_device[peer], -1)]
@@ -97,6 +120,27 @@ def _stops(ledger: Ledger, topology: Topology) -> Stops:
     table = table[np.lexsort((queue % PRIORITIES, topology.port_rank[queue // PRIORITIES], table[:, 1]))]
     pauser = np.array([ledger.queues[queue].pauser for queue in table[:, 0].tolist()], np.int64)
     return Stops(table[:, 0], table[:, 1], table[:, 2], pauser)
+
+
+def _stops_beside(engine: Engine, closed: Closed, stops: Stops) -> Stops:
+    """Stops around that are not the cascade's own, as many as are of use: they tell of the same buffers as its own."""
+    topology = engine.topology
+    room = max(MAX_READ - len(stops.queue), 0)
+    own = set(zip(stops.queue.tolist(), stops.begin_ns.tolist(), strict=True)) if room else set()
+    near = engine.told_pauses.near(closed.start_ns, closed.end_ns)[
+        :, [told_pauses.QUEUE, told_pauses.START, told_pauses.TIME]
+    ]
+    others = [pause for pause in near.tolist() if (pause[0], pause[1]) not in own] if room else []
+    table = np.array(others, np.int64).reshape(-1, 3)
+    queue = table[:, 0]
+    table = table[np.lexsort((queue % PRIORITIES, topology.port_rank[queue // PRIORITIES], table[:, 2], table[:, 1]))]
+    table = table[:: max(1, -(-len(table) // max(room, 1)))]
+    return Stops(table[:, 0], table[:, 1], table[:, 2], topology.port_peer[table[:, 0] // PRIORITIES])
+
+
+def _pausers(stops: Stops, topology: Topology) -> Ints:
+    """The devices that paused; -1 where no link leads to one."""
+    return np.where(stops.pauser >= 0, topology.port_device[stops.pauser], -1)
 
 
 def _shares_by_depth(ledger: Ledger) -> dict[int, dict[int, int]]:
@@ -157,7 +201,7 @@ def _pass_on(
 ) -> tuple[tuple[Ints, Ints, Ints], npt.NDArray[np.bool_]]:
     """Pause ns by told queue and root, as three columns, and which causes passed the blame on."""
     count = len(stops.queue)
-    device = np.where(stops.pauser >= 0, topology.port_device[stops.pauser], -1)
+    device = _pausers(stops, topology)
     told = topology.port_device[stops.queue // PRIORITIES]
     alone = np.where(device >= 0, device * 4 + ROOT_UNKNOWN, told * 4 + ROOT_UNKNOWN)
     is_host = (device >= 0) & topology.is_host[device]
@@ -196,16 +240,6 @@ def _mean(ledger: Ledger, stops: Stops, blamed: tuple[Ints, Ints, Ints]) -> dict
     for queue, root, ns in zip(*(column.tolist() for column in blamed), strict=True):
         mean[queue, root] = bounded_sum((mean.get((queue, root), 0), ns // 2))
     return {key: ns for key, ns in mean.items() if ns}
-
-
-def _mass(mass: Ints) -> Ints:
-    """How much each stop found held, but no less than half of the stops did.
-
-    The thresholds at which the ports of a fabric pause are much alike. Evenly spread bytes lack the bursts within a
-    window, by which a queue fills up: they show too little held, rarely too much.
-    """
-    usual = int(np.median(mass[mass > 0]))
-    return np.minimum(np.maximum(mass, usual), INT64_MAX // PPM)
 
 
 def _edges(

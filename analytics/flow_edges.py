@@ -16,6 +16,7 @@ import numpy as np
 
 from analytics.compiled import kernel
 from analytics.layout import MAX_POLL_NS, Floats, Ints
+from analytics.thresholds import Readings
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows, Sums
 
@@ -39,7 +40,7 @@ class Stops(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Bytes by stop and, within it, name of the egress queue; and how much each stop found in all (0: not known).
+    """Bytes by stop and, within it, name of the egress queue; and what flows show of the device's buffer at each stop.
 
     `not_looked_at`: stops of queues with more of them, and flows, than MAX_LOOKS leaves room for.
     """
@@ -47,7 +48,7 @@ class Held(NamedTuple):
     stop: Ints
     egress: Ints
     amount: Ints
-    mass: Ints
+    readings: Readings
     not_looked_at: int
 
 
@@ -78,7 +79,8 @@ def held_bytes(
     # A device that tells of no flow at all may well have sent some on.
     telling = set(np.unique(topology.port_device[rows.queue // PRIORITIES]).tolist())
     parts: list[tuple[Ints, Ints, Ints]] = []
-    mass = np.zeros(len(stops.queue), np.int64)
+    readings = Readings(*np.zeros((4, len(stops.queue)), np.int64))
+    buffers: dict[int, _Buffer] = {}
     looks = not_looked_at = 0
     for told, which in _by_queue(stops, topology):
         pauser = int(stops.pauser[which[0]])
@@ -86,30 +88,38 @@ def held_bytes(
         if device < 0 or topology.is_host[device] or device not in telling or told not in sums.flows_at:
             continue
         columns, tracks = _tracks(told, device, sums, ways, topology)
-        needed = 3 * len(which) * len(tracks.part)
+        needed = 2 * len(which) * len(tracks.part)
         if looks + needed > MAX_LOOKS:
             not_looked_at += len(which)
             continue
         looks += needed
         allowed = np.array([told not in seen or queue in seen[told] for queue in columns.tolist()], np.bool_)
         sent_ns = stops.begin_ns[which] - int(topology.port_delay_ns[told // PRIORITIES])
-        earlier_ns, later_ns = _window_around(sent_ns, told, sums)
+        window_ns = _window_end(sent_ns, told, sums)
+        stopped = (window_ns > sent_ns) & (window_ns <= stops.end_ns[which])
+        if device not in buffers:
+            buffers[device] = _Buffer(device, rows, topology)
         for first in range(0, len(which), STOPS_AT_ONCE):
             some = slice(first, first + STOPS_AT_ONCE)
             looked = []
-            for instants in (sent_ns[some], earlier_ns[some], later_ns[some]):
+            for instants, own, others in (
+                (sent_ns[some], readings.own, readings.others),
+                (window_ns[some], readings.own_at_end, readings.others_at_end),
+            ):
                 found = np.zeros((len(instants), len(columns)), np.int64)
                 _look(instants, *tracks, rows.start_ns, rows.end_ns, rows.sent, before, found)
                 looked.append(found)
-            mass[which[some]] = np.max([found.sum(axis=1) for found in looked], axis=0)
+                own[which[some]] = found.sum(axis=1)
+                others[which[some]] = np.maximum(buffers[device].held(instants) - found.sum(axis=1), 0)
+            readings.own_at_end[which[some]] *= stopped[some]
             at, column = np.nonzero(looked[0] * allowed)
             parts.append((which[some][at], columns[column], looked[0][at, column]))
     if not parts:
         none = np.zeros(0, np.int64)
-        return Held(none, none, none, mass, not_looked_at)
+        return Held(none, none, none, readings, not_looked_at)
     stop, egress, amount = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((egress % PRIORITIES, topology.port_rank[egress // PRIORITIES], stop))
-    return Held(stop[order], egress[order], amount[order], mass, not_looked_at)
+    return Held(stop[order], egress[order], amount[order], readings, not_looked_at)
 
 
 def _by_queue(stops: Stops, topology: Topology) -> list[tuple[int, Ints]]:
@@ -162,8 +172,8 @@ def _tracks(told: int, device: int, sums: Sums, ways: Ways, topology: Topology) 
     )  # fmt: skip
 
 
-def _window_around(times_ns: Ints, told: int, sums: Sums) -> tuple[Ints, Ints]:
-    """When the windows of the told queue that hold the times began and ended; the times themselves where none does."""
+def _window_end(times_ns: Ints, told: int, sums: Sums) -> Ints:
+    """When the windows of the told queue that hold the times ended; the times themselves where none does."""
     pairs = [sums.pairs[flow, told] for flow in sums.flows_at[told]]
     starts = np.concatenate([sums.rows.start_ns[pair] for pair in pairs])
     ends = np.concatenate([sums.rows.end_ns[pair] for pair in pairs])
@@ -173,7 +183,63 @@ def _window_around(times_ns: Ints, told: int, sums: Sums) -> tuple[Ints, Ints]:
     earlier = bounds[np.maximum(at - 1, 0)]
     later = bounds[np.minimum(at, len(bounds) - 1)]
     inside = (earlier <= times_ns) & (times_ns <= later) & (later - earlier <= longest)
-    return np.where(inside, earlier, times_ns), np.where(inside, later, times_ns)
+    return np.where(inside, later, times_ns)
+
+
+class _Buffer:
+    """All bytes of flows that stand at a device at some instants: what has come by any link less what has left."""
+
+    def __init__(self, device: int, rows: FlowRows, topology: Topology) -> None:
+        port = rows.queue // PRIORITIES
+        peer = topology.port_peer[port]
+        came = rows.where((peer >= 0) & (topology.port_device[peer] == device))
+        delay_ns = topology.port_delay_ns[came.queue // PRIORITIES]
+        left = rows.where(topology.port_device[port] == device)
+        self._came = _windows(came.start_ns + delay_ns, came.end_ns + delay_ns, came.sent)
+        self._left = _windows(left.start_ns, left.end_ns, left.sent)
+
+    def held(self, instants: Ints) -> Ints:
+        sums = np.zeros((2, len(instants)), np.int64)
+        for windows, found in zip((self._came, self._left), sums, strict=True):
+            ended = np.searchsorted(windows.end_ns, instants, "right")
+            _sum_until(instants, ended, windows.start_ns, windows.end_ns, windows.sent, windows.before,
+                       windows.longest_ns, found)  # fmt: skip
+        return sums[0] - sums[1]
+
+
+class _Windows(NamedTuple):
+    """Windows in order of their ends, alike ones as one, each with what was sent in those before; and the longest."""
+
+    start_ns: Ints
+    end_ns: Ints
+    sent: Ints
+    before: Ints
+    longest_ns: int
+
+
+def _windows(start_ns: Ints, end_ns: Ints, sent: Ints) -> _Windows:
+    spans, index = np.unique(np.stack((end_ns, start_ns), axis=1), axis=0, return_inverse=True)
+    summed = np.zeros(len(spans), np.int64)
+    np.add.at(summed, index.reshape(-1), sent)
+    longest = int((spans[:, 0] - spans[:, 1]).max(initial=0))
+    return _Windows(spans[:, 1].copy(), spans[:, 0].copy(), summed, np.cumsum(summed) - summed, longest)
+
+
+@kernel
+def _sum_until(
+    instants: Ints, ended: Ints, start_ns: Ints, end_ns: Ints, sent: Ints, before: Ints, longest_ns: int, found: Ints
+) -> None:
+    """Bytes of the windows that are over by the instants, and the even part of those that are not."""
+    if len(sent) == 0:
+        return
+    total = before[-1] + sent[-1]
+    for i in range(len(instants)):
+        row = ended[i]
+        found[i] = before[row] if row < len(sent) else total
+        while row < len(sent) and end_ns[row] - longest_ns < instants[i]:
+            if start_ns[row] < instants[i]:
+                found[i] += int(sent[row] * ((instants[i] - start_ns[row]) / (end_ns[row] - start_ns[row])))
+            row += 1
 
 
 @kernel

@@ -10,6 +10,7 @@ LATE = "what nobody waited for of"
 MASKED = "pauses that a PFC watchdog ignored at"
 GAPS = "what was counted while counters began anew or were not read of"
 LOST = "rows that were lost or ends that were guessed"
+CUT_OFF = "ends that were guessed beside it, so that it may be a piece of another cascade"
 SILENT = "queue depth, ECN marks or bytes of"
 ENDS = "what is at the other end of"
 NAMES = "which ports these names mean:"
@@ -22,6 +23,7 @@ RAISES: dict[str, str] = {
     MASKED: "time",
     GAPS: "time",
     LOST: "time",
+    CUT_OFF: "time",
     SILENT: "coverage",
     ENDS: "coverage",
     NAMES: "coverage",

@@ -61,7 +61,7 @@ REFUSALS = frozenset({"invalid_argument", "unimplemented"})
 """What a target may answer because of one path, interval or mode alone."""
 
 
-class Failure(PausetraceError):
+class Failure(PausetraceError):  # noqa: N818 - what a session ends with, also when nothing is wrong
     """A session's end. `sort` is a name of SORTS, `status` gRPC's name of the code where there was one."""
 
     def __init__(self, sort: str, text: str, status: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Where each target stands, for metrics and for people: it exists from the first moment on, also while a target is down.
+"""Where each target stands, for metrics and for people: it exists from the first moment on, also while one is down.
 
 In: what sessions and the decoder see. Out: plain numbers that any thread may read.
 """

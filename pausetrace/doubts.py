@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from analytics.bounds import ACCEPT_PPM, PPM, VERDICT_PPM
-from analytics.missing import LOST, PCIE, part_raised
+from analytics.missing import CUT_OFF, LOST, PCIE, part_raised
 from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import class_name
 from pausetrace.units import duration_text, part_text, share_text
@@ -75,7 +75,9 @@ def _raised(cascade: Cascade) -> list[str]:
     said = []
     for part, sentences in by_part.items():
         # What was lost is named as what there is, all else as what there is not.
-        listed = " and ".join(f"without {what}" if what.endswith(LOST) else f"with {what}" for what in sentences)
+        listed = " and ".join(
+            f"without {what}" if what.endswith((LOST, CUT_OFF)) else f"with {what}" for what in sentences
+        )
         listed = f"{listed[0].upper()}{listed[1:]}"
         now, of_part = cascade.confidence_ppm, cascade.confidence_parts.get(part, 0)
         if not of_part or of_part >= PPM:

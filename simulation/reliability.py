@@ -97,7 +97,8 @@ def _is_right(truth: Truth, cascade: Cascade, largest: Root, others: set[RootKey
     if not planted and cascade.severity in ALARMS:
         return False
     key = truth.key(largest.device, largest.port)
-    candidates = {root: share for root, share in shares.items() if root not in others}
+    # Of a switch that says nothing, no more can be named than the switch: its name is that of what began there.
+    candidates = {root: share for root, share in shares.items() if root not in others and (root[0], "") not in others}
     if candidates.get(key, 0.0) < max(candidates.values(), default=1.0):
         return False
     classes = {truth.key(root.device, root.port): root.root_class for root in planted if root.device}

@@ -120,7 +120,8 @@ class Edge(msgspec.Struct, frozen=True):
     """At this device, the share of the cascade's XOFFs sent out of an ingress port that an egress queue caused.
 
     `held_bytes` are the bytes from that ingress that those XOFFs found in the egress queue, all together; where they
-    are known, the share is of all such bytes, so that it weighs an XOFF by what it found.
+    are known, the share is of all such bytes, so that it weighs an XOFF by what it found. Where they are not, a final
+    cascade weighs XOFFs by how many ports the device had stopped by then, which share its buffer.
     """
 
     device: Name

@@ -103,7 +103,7 @@ def test_edges_and_blame_are_those_of_the_twin(seed: int, monkeypatch: pytest.Mo
     told = with_flow_bytes(engine, closed)
     causes = {stop: twin.causes(stop) for stop in stops}
     if not any(causes.values()):
-        assert told is closed
+        assert told.ledger == closed.ledger
         return
     edges: Counter[tuple[Queue, Queue]] = Counter()
     passed: Counter[tuple[Queue, Queue]] = Counter()
@@ -194,7 +194,7 @@ def test_bytes_in_a_queue_that_is_empty_by_its_depths_are_none() -> None:
 
 
 def test_more_work_than_is_allowed_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_edges, "MAX_LOOKS", 5)
+    monkeypatch.setattr(flow_edges, "MAX_LOOKS", 3)
     assert shares(two_queues()) == {"d0": 500_000, "d1": 500_000}
 
 

@@ -89,21 +89,79 @@ class FlowBlame:
 
     @cached_property
     def mass(self) -> dict[Stop, int]:
-        """What each stop found held then, or at either end of the window; no less than half of the stops did."""
+        """What each stop found in its ingress: what one alone is stopped at, less a ninth of what the others hold."""
+        at_stop = {stop: self.reading(stop, stop.begin_ns - self.delay_ns) for stop in self.stops}
+        at_end = {stop: self.reading(stop, end) for stop in self.stops if (end := self.window_end(stop)) is not None}
         found = {}
         for stop in self.stops:
-            sent_ns = stop.begin_ns - self.delay_ns
-            own = [w for w in self.windows if w.queue == stop.queue]
-            bounds = {w.start_ns for w in own} | {w.end_ns for w in own}
-            earlier = max((bound for bound in bounds if bound <= sent_ns), default=None)
-            later = min((bound for bound in bounds if bound > sent_ns), default=None)
-            longest = max((w.end_ns - w.start_ns for w in own), default=0)
-            instants = [sent_ns]
-            if earlier is not None and later is not None and later - earlier <= longest:
-                instants += [earlier, later]
-            found[stop] = max(sum(self.held(stop, instant).values()) for instant in instants)
-        usual = int(median([mass for mass in found.values() if mass] or [0]))
-        return {stop: max(mass, usual) for stop, mass in found.items()}
+            device = self.links[stop.queue][0]
+            alone = self.alone([stop for stop in self.stops if self.kind(stop) == self.kind(device)], at_stop, at_end)
+            alone = alone or self.alone(self.stops, at_stop, at_end)
+            own, others = at_stop[stop]
+            ports = sum(here == device for here, _ in self.links)
+            by_count = alone * 9 / (8 + max(self.stopped(stop), 1))
+            found[stop] = int(max(alone - others / 9, alone * 9 / (8 + ports)) if own else by_count)
+        return found
+
+    def kind(self, of: Stop | str) -> int:
+        """Of a device, or of who stops: how many ports; all are as fast."""
+        device = of if isinstance(of, str) else self.links[of.queue][0]
+        return sum(here == device for here, _ in self.links)
+
+    def reading(self, stop: Stop, at_ns: int) -> tuple[int, int]:
+        """Bytes of the stopped link at its end's device, and of the others that stand there."""
+        device = self.links[stop.queue][0]
+        own = sum(self.held(stop, at_ns).values())
+        if device in self.hosts or not any(w.queue[0] == device for w in self.windows):
+            return 0, 0
+        if not any(w.queue == stop.queue for w in self.windows):
+            return 0, 0
+        came = self.until([w for w in self.windows if self.links[w.queue][0] == device], at_ns - self.delay_ns)
+        left = self.until([w for w in self.windows if w.queue[0] == device], at_ns)
+        return own, max(came - left - own, 0)
+
+    def until(self, windows: Sequence[FlowWindow], at_ns: int) -> int:
+        """Bytes of all these windows up to an instant; alike windows are one."""
+        spans: defaultdict[tuple[int, int], int] = defaultdict(int)
+        for w in windows:
+            spans[w.start_ns, w.end_ns] += w.sent
+        return sum(
+            int(sent * min(1.0, (at_ns - start) / (end - start)))
+            for (start, end), sent in spans.items() if at_ns > start
+        )  # fmt: skip
+
+    def window_end(self, stop: Stop) -> int | None:
+        """When the window of the stopped queue that holds the XOFF ended, if it was stopped still."""
+        sent_ns = stop.begin_ns - self.delay_ns
+        own = [w for w in self.windows if w.queue == stop.queue]
+        bounds = {w.start_ns for w in own} | {w.end_ns for w in own}
+        earlier = max((bound for bound in bounds if bound <= sent_ns), default=None)
+        later = min((bound for bound in bounds if bound > sent_ns), default=None)
+        longest = max((w.end_ns - w.start_ns for w in own), default=0)
+        if earlier is None or later is None or later - earlier > longest or later > stop.end_ns:
+            return None
+        return later
+
+    @staticmethod
+    def alone(
+        stops: Sequence[Stop], at_stop: dict[Stop, tuple[int, int]], at_end: dict[Stop, tuple[int, int]]
+    ) -> float:
+        """The mean of the medians of both kinds of readings, of those that there are."""
+        found = []
+        for readings in (at_stop, at_end):
+            known = [readings[stop] for stop in stops if stop in readings]
+            alone = [own + others / 9 for own, others in known if own]
+            if alone:
+                found.append(median(alone))
+        return sum(found) / len(found) if found else 0.0
+
+    def stopped(self, stop: Stop) -> int:
+        """Queues that the same device stopped when it sent the XOFF, or just before."""
+        device = self.links[stop.queue][0]
+        return len({
+            other.queue for other in self.stops
+            if self.links[other.queue][0] == device and other.begin_ns <= stop.begin_ns <= other.end_ns + MEMORY_NS
+        })  # fmt: skip
 
     def causes(self, stop: Stop) -> dict[Queue, float]:
         """The share of each egress queue in a stop."""
