@@ -14,7 +14,7 @@ import numpy as np
 from simulation.trace_columns import Counters, FlowBytes, Flows, HostPcie, Links, PauseEvents, Ports, Trace
 from simulation.trace_flows import DEFAULT_PRIORITY, read_flows
 from simulation.trace_steps import read_steps
-from simulation.trace_table import LAYOUT, Ints, TraceTable, exists, find_table, read_table
+from simulation.trace_table import LAYOUT, Ints, TraceTable, exists, find_table, read_file, read_table
 from stream.errors import ConfigError, TraceError
 from stream.kinds import UNKNOWN
 
@@ -116,6 +116,8 @@ def _read_devices(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _read_links(folder: Path, device_index: dict[str, int]) -> tuple[Ports, Links]:
     table = _required(folder, "links", ("a", "a_port", "b", "b_port", "speed_mbps"))
+    if not table.count:
+        raise TraceError(f"{table.path} has no link, only its first line", LAYOUT)
     speed = table.ints("speed_mbps", low=1, high=MAX_SPEED_MBPS)
     delay = (
         table.ints("delay_ns", high=MAX_DELAY_NS, empty=DEFAULT_DELAY_NS)
@@ -170,7 +172,7 @@ def _read_pauses(folder: Path, ports: Ports, notes: list[str], absent: AbstractS
     if path is None:
         notes.append("no pfc.csv: no exact pause events, so no cascade can be made")
         return None
-    counts = _event_counts(folder)
+    counts = _event_counts(folder, notes)
     if counts.pfc_events_total > counts.pfc_events_written:
         notes.append(
             f"{path.name} holds {counts.pfc_events_written} of {counts.pfc_events_total} pause events and is left out"
@@ -197,14 +199,16 @@ def _port_text(table: TraceTable, row: int, columns: tuple[str, str]) -> str:
     return ":".join(table.texts(column)[row] for column in columns)
 
 
-def _event_counts(folder: Path) -> _EventCounts:
+def _event_counts(folder: Path, notes: list[str]) -> _EventCounts:
+    """What the writer counted; a truth that cannot be read is the judge's business."""
     path = folder / "truth.json"
     if not exists(path):
         return _EventCounts()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_EventCounts)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as err:
-        raise TraceError(f"{path} cannot be read: {err}", LAYOUT) from err
+        return msgspec.json.decode(read_file(path), type=_EventCounts)
+    except (TraceError, OSError, msgspec.DecodeError, UnicodeDecodeError) as err:
+        notes.append(f"{path.name} cannot be read, so that nobody knows whether pfc.csv is whole: {err}")
+        return _EventCounts()
 
 
 def _period_ns(tables: list[TraceTable]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import stat
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -105,7 +106,20 @@ def exists(path: Path) -> bool:
     return os.path.lexists(path)
 
 
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file: of a pipe or a device nobody knows when it ends. Raises TraceError, OSError."""
+    _require_file(path)
+    return path.read_bytes()
+
+
+def _require_file(path: Path) -> None:
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise TraceError(f"{path} is a pipe or a device, not a file", LAYOUT)
+
+
 def _open_text(path: Path) -> TextIO:
+    _require_file(path)
     # Spreadsheets begin their CSV with a byte order mark.
     if path.suffix == ".gz":
         return gzip.open(path, "rt", newline="", encoding="utf-8-sig")

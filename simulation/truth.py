@@ -6,10 +6,11 @@ In: a folder. Out: `Truth`: planted faults, shares of the true roots, byte share
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
-from simulation.trace_table import LAYOUT, exists, find_table, read_table
+from simulation.trace_table import LAYOUT, exists, find_table, read_file, read_table
 from stream.errors import TraceError
 
 RootKey = tuple[str, str]
@@ -54,7 +55,7 @@ class RootShare(msgspec.Struct, frozen=True):
 
     device: str
     port: str
-    share: float
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -151,7 +152,7 @@ def read_truth(folder: Path) -> Truth:
     if not exists(path):
         raise TraceError(f"{path} is missing", "only a trace whose truth is known can be judged; try analyze instead")
     try:
-        file = msgspec.json.decode(path.read_bytes(), type=_TruthFile)
+        file = msgspec.json.decode(read_file(path), type=_TruthFile)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as err:
         raise TraceError(f"{path} cannot be read: {err}", LAYOUT) from err
     devices_path = find_table(folder, "devices")

@@ -75,6 +75,8 @@ class Runner:
         self._source_deadline_s = source_deadline_s
         self._worker: Worker | None = None
         self._worked = False
+        self._told = Status(0.0, {}, {}, {})
+        """The last status that a worker gave."""
 
     @property
     def counters(self) -> dict[str, int]:
@@ -183,16 +185,20 @@ class Runner:
                         raise
                     return
             except TransactionLostError as err:
-                self.restarts += 1
-                self._say(f"{name}: {err.message}: goes back to the last committed state")
+                self._restarts(f"{name}: {err.message}: goes back to the last committed state")
             except UnreachableError as err:
                 if not self._worked or until_caught_up:
                     raise
-                self._say(f"{name}: {err.message}: tries again")
+                self._restarts(f"{name}: {err.message}: tries again")
             if time.monotonic() - begun_s > LONGEST_PAUSE_S:
                 longest_s = FIRST_PAUSE_S
             self.stop.wait(random.uniform(0, longest_s))
             longest_s = min(longest_s * 2, LONGEST_PAUSE_S)
+
+    def _restarts(self, why: str) -> None:
+        self.restarts += 1
+        self._say(why)
+        self._tell(self._told)  # no worker may get as far as to tell of it
 
     def _end_if_replaced(self, worker: Worker, go_on: Callable[[], bool]) -> None:
         """Raises BrokerError if another process has this one's name: the older must not take it back from the newer."""
@@ -212,5 +218,6 @@ class Runner:
                 self._on_status(None)
 
     def _tell(self, status: Status) -> None:
+        self._told = status
         if self._on_status is not None:
-            self._on_status(replace(status, counters={"restarts": self.restarts, **status.counters}))
+            self._on_status(replace(status, counters={**status.counters, "restarts": self.restarts}))

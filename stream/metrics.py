@@ -22,7 +22,7 @@ _NS = 1e-9
 
 # fmt: off
 COUNTERS: dict[str, str] = {
-    "restarts": "Times that the step went back to its last committed state.",
+    "restarts": "Times that the step went back to its last committed state, or could not begin from it.",
     # worker
     "items": "Batches, facts and roster changes handed to the step.",
     "outputs": "Values that the step gave out.",

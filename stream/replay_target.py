@@ -5,6 +5,7 @@ In: a capture's manifest and the target's settings. Out: a `Target`, or an error
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -33,6 +34,11 @@ def default_prefix(manifest: Manifest) -> str:
 
 def guard_prefix(manifest: Manifest, prefix: str, *, any_prefix: bool) -> None:
     """Raises ConfigError for topics whose names do not tell of a replay."""
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", prefix) or prefix.endswith("."):
+        raise ConfigError(
+            f"--to-prefix {prefix!r} can begin no topic",
+            "a prefix has 1 to 200 letters, digits, '.', '_' and '-', and does not end with a '.'",
+        )
     if not prefix.startswith(f"{PREFIX}.") and not any_prefix:
         raise ConfigError(
             f"a replay into {prefix}.* could be taken for what happens now: its prefix does not begin with {PREFIX}.",

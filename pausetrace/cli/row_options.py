@@ -48,6 +48,10 @@ def time_range(args: argparse.Namespace) -> tuple[int, int]:
     whole = RowFilter()
     from_ns = whole.from_ns if args.from_time is None else parse_option_time("--from", args.from_time)
     to_ns = whole.to_ns if args.to_time is None else parse_option_time("--to", args.to_time)
+    if from_ns >= whole.to_ns:
+        raise ConfigError(f"--from {args.from_time} is later than any time of a record", "give an earlier one")
+    if from_ns >= to_ns and args.from_time is None:
+        raise ConfigError(f"nothing is before --to {args.to_time}", "give a later one")
     if from_ns >= to_ns:
         raise ConfigError(f"nothing is between --from {args.from_time} and --to {args.to_time}", "swap them")
     return from_ns, to_ns

@@ -211,6 +211,12 @@ WRONG = {
     "an unknown topic": (["--topic", "pcf"], "no topic 'pcf'; choose from: pfc"),
     "a topic that was not captured": (["--topic", "ecn"], "the capture has no topic ecn; choose from: "),
     "a prefix like the fabric's": (["--to-prefix", "fabric"], "could be taken for what happens now"),
+    "a prefix that ends with a dot": (["--to-prefix", "replay."], "'replay.' can begin no topic"),
+    "a prefix of other letters": (["--to-prefix", "replay.ü"], "can begin no topic; a prefix has 1 to 200 letters"),
+    "a time beyond all": (
+        ["--from", "9999-12-31T00:00:00Z"],
+        "is later than any time of a record; give an earlier one",
+    ),
     "an unknown kind": (["--kind", "PFC_XOF"], "did you mean PFC_XOFF?"),
     "no priority": (["--priority", "8"], "--priority 8 is no priority; give 0 to 7, or none"),
     "no flow": (["--flow", "xyz"], "--flow xyz is no flow id; give 16 hex digits"),

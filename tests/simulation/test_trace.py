@@ -1,6 +1,7 @@
 """What the reader takes from a folder, and what it says of a folder that is wrong."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from simulation.trace import OPTIONAL_FILES, read_trace
 from simulation.trace_rows import trace_streams
+from simulation.truth import read_truth
 from stream.errors import ConfigError, TraceError
 from stream.facts import Hop
 from stream.kinds import UNKNOWN
@@ -308,10 +310,37 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     assert (marked.devices, marked.ports.names, marked.notes) == (plain.devices, plain.ports.names, ())
 
 
-def test_a_truth_that_is_no_json_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", ["{", "[]", ""])
+def test_a_truth_that_cannot_be_read_is_the_judges_business(tmp_path: Path, written: str) -> None:
     folder = write_trace(tmp_path)
-    (folder / "truth.json").write_text("{")
-    with pytest.raises(TraceError, match=r"truth\.json cannot be read"):
+    (folder / "truth.json").write_text(written)
+    trace = read_trace(folder)
+    assert trace.pauses is not None
+    assert any("truth.json cannot be read" in note for note in trace.notes)
+
+
+def test_a_share_below_nothing_is_no_truth(tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    shutil.copytree(RECORDED[0], folder)
+    truth = json.loads((folder / "truth.json").read_text())
+    truth["packet_level_roots"] = [{"device": "x", "port": "y", "share": -0.5}]
+    (folder / "truth.json").write_text(json.dumps(truth))
+    with pytest.raises(TraceError, match=r"packet_level_roots\[0\]\.share"):
+        read_truth(folder)
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    folder = write_trace(tmp_path)
+    (folder / "pfc.csv").unlink()
+    os.mkfifo(folder / "pfc.csv")
+    with pytest.raises(TraceError, match="a pipe or a device"):
+        read_trace(folder)
+
+
+def test_links_that_are_none_are_told_before_the_ports_that_they_would_have(tmp_path: Path) -> None:
+    folder = write_trace(tmp_path)
+    (folder / "links.csv").write_text((folder / "links.csv").read_text().splitlines()[0] + "\n")
+    with pytest.raises(TraceError, match=r"links\.csv has no link"):
         read_trace(folder)
 
 

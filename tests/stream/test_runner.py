@@ -12,6 +12,7 @@ from stream.errors import BrokerError, PausetraceError
 from stream.exactly_once import Runner
 from stream.kafka_settings import KafkaSettings
 from stream.outbox import Outbox
+from stream.progress import Status
 from stream.state_topic import CHUNK_BYTES, encode_snapshot
 from stream.transactions import TransactionLostError
 from stream.whole_state import KEY
@@ -56,6 +57,23 @@ def test_every_lost_transaction_is_counted_and_told_and_tried_again_until_it_is_
     runner.detect(make)
     assert runner.restarts == 4
     assert said == ["detect: gone: goes back to the last committed state"] * 4
+
+
+def test_what_never_gets_as_far_as_to_work_tells_its_restarts() -> None:
+    told: list[int | None] = []
+
+    def tell(status: Status | None) -> None:
+        told.append(status.counters["restarts"] if status else None)
+        if len(told) == 3:
+            runner.stop.set()
+
+    runner = Runner(KafkaSettings("127.0.0.1:1"), say=lambda _: None, on_status=tell)
+
+    def make() -> Sums:
+        raise TransactionLostError("gone")
+
+    runner.detect(make)
+    assert told == [1, 2, 3]
 
 
 def test_any_other_error_ends_it() -> None:
