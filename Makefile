@@ -103,7 +103,7 @@ lock: $(STAMPS)/venv
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
 	$(BIN)/python -m venv "$$tmp" && "$$tmp/bin/pip" install --disable-pip-version-check --quiet uv==$(UV_VERSION) && \
 	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt && \
-	$(COMPILE) --constraint requirements/dev.txt --extra analytics pyproject.toml -o requirements/run.txt && \
+	$(COMPILE) --constraint requirements/dev.txt --extra analytics --extra collectors pyproject.toml -o requirements/run.txt && \
 	$(COMPILE) --constraint requirements/dev.txt --extra probes pyproject.toml -o requirements/probes.txt && \
 	printf '%s\n' 'hatchling>=1.27' 'editables>=0.5' | $(COMPILE) --constraint requirements/dev.txt - -o requirements/build.txt
 	@echo 'lock: requirements/dev.txt, run.txt, probes.txt and build.txt are resolved anew'
