@@ -53,10 +53,8 @@ class TableOpener:
     def open(self, kind: ProbeKind, options: Options) -> Probe:
         """The probe, attached."""
         module = module_of(kind)
-        if kind.module == PROGRAMS:
-            found = self._program(options)
-        else:
-            found = module.available(options) or module.make(options)
+        is_program = kind.module == PROGRAMS
+        found = self._program(options) if is_program else module.available(options) or module.make(options)
         if isinstance(found, Unavailable):
             raise UnavailableError(found.reason, found.fix)
         return found
