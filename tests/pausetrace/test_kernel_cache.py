@@ -61,6 +61,14 @@ def test_a_users_own_cache_is_left_to_numba(open_folder: Path) -> None:
     assert chosen(open_folder / "cache", open_folder) == "None"
 
 
+def test_a_home_that_may_not_even_be_looked_into_is_no_place(open_folder: Path) -> None:
+    home = open_folder / "home"
+    home.mkdir(mode=0o700)
+    assert chosen(home / ".cache", open_folder) == str(open_folder / f"pausetrace-kernels-{NOBODY}")
+    done = as_nobody([*COMMAND, "config", "show"], HOME=str(home), TMPDIR=str(open_folder))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_folder_that_others_may_write_or_own_is_not_trusted(open_folder: Path) -> None:
     folder = open_folder / f"pausetrace-kernels-{NOBODY}"
     folder.mkdir()
