@@ -29,7 +29,7 @@ JSON = st.recursive(
 BYTES = (
     st.binary(max_size=100)
     | st.integers(-(2**70), 2**70).map(lambda number: str(number).encode())
-    | st.sampled_from([b"", b"\n", b"a\0b\n", b"some avg10=0.00 total=\n", b"total=18446744073709551616", b"\xff" * 5000])
+    | st.sampled_from([b"", b"\n", b"a\0b\n", b"some total=\n", b"total=18446744073709551616", b"\xff" * 5000])
 )
 FILES = sorted(
     str(path.relative_to(HOSTS / "mlx5/t0"))
