@@ -20,7 +20,8 @@ Installs Pausetrace's probe agent from this checkout:
   its service            $UNIT
 
   --dry-run              say what would be done, and do nothing
-  --start                start the service now and at every boot (needs --bootstrap-servers or a configuration)
+  --start                start the service now and at every boot (needs --bootstrap-servers or a
+                         configuration that names them)
   --python FILE          a Python from 3.11 on (default: python3)
   --bootstrap-servers    where Kafka is, for a new configuration
   --fabric               the fabric that this host belongs to, for a new configuration (default: fabric)
@@ -60,6 +61,10 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 [ -f /etc/debian_version ] || fail 'this is neither Debian nor Ubuntu: docs/probes.md says what to install elsewhere'
 [ "$(uname -s)" = Linux ] || fail 'probes watch Linux'
 [ "$dry" = 1 ] || [ "$(id -u)" = 0 ] || fail 'run it as root (or look first: --dry-run)'
+
+if [ "$start" = 1 ] && [ -z "$servers" ] && ! [ -e "$CONFIG" ]; then
+  fail 'nobody said where Kafka is, so --start would start nothing: give --bootstrap-servers'
+fi
 
 missing=''
 for package in $PACKAGES; do
@@ -117,7 +122,11 @@ else
   fi
 fi
 if [ "$dry" = 0 ]; then
-  "$PREFIX/bin/pausetrace" config show --config "$CONFIG" >/dev/null || fail "correct $CONFIG"
+  # The service has none of this shell's variables.
+  shown=$(env -i "$PREFIX/bin/pausetrace" config show --config "$CONFIG") || fail "correct $CONFIG"
+  if [ "$start" = 1 ] && printf '%s\n' "$shown" | grep -q '^kafka\.bootstrap_servers .* default *$'; then
+    fail "nobody said where Kafka is, so nothing is started: set bootstrap_servers in [kafka] of $CONFIG"
+  fi
 fi
 
 if cmp -s "$root/deploy/systemd/pausetrace-probes.service" "$UNIT"; then

@@ -7,7 +7,9 @@ A secret comes from a file of its own or from the environment: everybody may rea
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -300,11 +302,19 @@ def _file(asked: str | None, environ: Mapping[str, str], directory: Path) -> Pat
     named = asked or environ.get(FILE_VARIABLE)
     if named is None:
         path = directory / DEFAULT_FILE
-        return path if path.is_file() else None
-    path = Path(named)
-    if not path.is_file():
-        by = "--config" if asked else FILE_VARIABLE
-        raise ConfigError(f"{named}: no such configuration file", f"check the path given by {by}")
+        # Unlike Path.is_file, it does not raise where this user may not look.
+        return path if os.path.isfile(path) else None  # noqa: PTH113
+    path, by = Path(named), "--config" if asked else FILE_VARIABLE
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise ConfigError(f"{named}: no such configuration file", f"check the path given by {by}") from None
+    except (OSError, ValueError) as err:
+        raise ConfigError(f"{named}: {getattr(err, 'strerror', None) or err}", f"check the path given by {by}") from err
+    if stat.S_ISDIR(mode):
+        raise ConfigError(
+            f"{named} is a folder, not a configuration file", f"give the file by {by}, such as {path / DEFAULT_FILE}"
+        )
     return path
 
 

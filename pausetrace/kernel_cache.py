@@ -53,7 +53,9 @@ def _places_of_numba(environ: MutableMapping[str, str]) -> list[Path]:
 
 def _is_writable(folder: Path) -> bool:
     """Whether files can be made there, if need be after the folder itself."""
-    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    whole = folder.absolute()
+    # Unlike Path.exists, it does not raise where this user may not look.
+    nearest = next(path for path in (whole, *whole.parents) if os.path.exists(path))  # noqa: PTH110
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK, effective_ids=True)
 
 

@@ -66,7 +66,10 @@ class HostRoot:
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""
-        return os.access(self._prefix + path, os.F_OK)
+        try:
+            return os.access(self._prefix + path, os.F_OK)
+        except ValueError:
+            return False
 
     def target(self, path: str) -> str | None:
         """What a path means once every link on it is followed, as the host calls it; None if it leads to nothing."""

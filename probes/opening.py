@@ -43,18 +43,18 @@ class TableOpener:
 
     def available(self, kind: ProbeKind, options: Options) -> Unavailable | None:
         """Why the probe cannot run here."""
+        module = module_of(kind)
         if kind.module == PROGRAMS:
             from probes import programs
 
             return programs.available(kind.name, _settings([options]), options.root)
-        return module_of(kind).available(options)
+        return module.available(options)
 
     def open(self, kind: ProbeKind, options: Options) -> Probe:
         """The probe, attached."""
-        if kind.module == PROGRAMS:
-            found = self._program(options)
-        else:
-            found = module_of(kind).available(options) or module_of(kind).make(options)
+        module = module_of(kind)
+        is_program = kind.module == PROGRAMS
+        found = self._program(options) if is_program else module.available(options) or module.make(options)
         if isinstance(found, Unavailable):
             raise UnavailableError(found.reason, found.fix)
         return found

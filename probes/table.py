@@ -7,6 +7,7 @@ holds in memory only what it runs, and the configuration can name all probes.
 from __future__ import annotations
 
 import importlib
+import threading
 from typing import NamedTuple, Protocol, cast
 
 TYPE_CHECKING = False
@@ -91,9 +92,13 @@ class ProbeModule(Protocol):
         """The probe, attached; raises PausetraceError with the next step where it cannot be."""
 
 
+_IMPORTING = threading.Lock()
+"""Held for a whole import: threads that import modules of each other at the same time get some of them half made."""
+
 BY_NAME: dict[str, ProbeKind] = {kind.name: kind for kind in PROBES}
 
 
 def module_of(kind: ProbeKind) -> ProbeModule:
-    """The module that makes this probe, imported."""
-    return cast("ProbeModule", importlib.import_module(kind.module))
+    """The module that makes this probe, imported; safe for threads."""
+    with _IMPORTING:
+        return cast("ProbeModule", importlib.import_module(kind.module))

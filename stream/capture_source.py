@@ -63,7 +63,7 @@ class KafkaSource(Closing):
         config = consumer_config(settings, self._view.broker, None) | {
             "enable.partition.eof": True,
             "queued.max.messages.kbytes": _FETCHED_KB,
-            "error_cb": self._last_error,
+            **self._last_error.callbacks,
         }
         try:
             self._consumer = Consumer(config)

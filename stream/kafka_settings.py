@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from stream.errors import BrokerError, ConfigError, UnreachableError
 from stream.kafka_log import LastError, QuietLog, error_text
 from stream.masking import masked_settings
-from stream.refusals import denied, ends_at_once, not_let_in, wrong_kind_of_port
+from stream.refusals import denied, ends_at_once, no_answer, not_let_in, wrong_kind_of_port
 from stream.topics import DEFAULT_PREFIX, full_name
 
 CONNECT_DEADLINE_S = 10.0
@@ -187,6 +187,8 @@ def look_through(
                 raise refused from err  # it does not get better by waiting
             hopeless = not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
             if hopeless or time.monotonic() >= end_s:
+                if last_error.unanswered:
+                    raise no_answer(settings, deadline_s) from err
                 if last_error.mute or ends_at_once(last_error.text):
                     raise wrong_kind_of_port(settings, deadline_s) from err
                 why = last_error.text or error_text(error)
@@ -232,6 +234,6 @@ def _right_to_see(settings: KafkaSettings, topic: str) -> BrokerError | None:
 
 def _admin(settings: KafkaSettings, last_error: LastError) -> AdminClient:
     try:
-        return AdminClient(admin_config(settings) | {"error_cb": last_error})
+        return AdminClient(admin_config(settings) | last_error.callbacks)
     except KafkaException as err:
         raise setting_error(err) from err

@@ -103,7 +103,7 @@ class Outbox(Closing):
         self._closed = False
         config = producer_config(settings, queue_bytes=queue_bytes, message_timeout_ms=FOR_EVER_MS)
         try:
-            self._producer = Producer(config | {"error_cb": self._last_error})
+            self._producer = Producer(config | self._last_error.callbacks)
         except KafkaException as err:
             raise setting_error(err) from err
         self.view = look_through(self._producer, settings, self._last_error, deadline_s)

@@ -98,6 +98,15 @@ def ends_at_once(text: str) -> bool:
     return "PLAINTEXT broker listener" in text or "SSL connection closed by peer" in text
 
 
+def no_answer(settings: KafkaSettings, deadline_s: float) -> UnreachableError:
+    """The error of connections that are taken and then not answered, until the deadline."""
+    return UnreachableError(
+        f"no Kafka broker answers at {settings.bootstrap_servers} within {deadline_s:g} s: what listens there takes "
+        "connections and says nothing",
+        "check --bootstrap-servers; if it is Kafka: see its log, and whether its host hangs",
+    )
+
+
 def wrong_kind_of_port(settings: KafkaSettings, deadline_s: float) -> UnreachableError:
     """The error of connections that ended as soon as they began, until the deadline."""
     protocol = settings.librdkafka.get("security.protocol", "PLAINTEXT")

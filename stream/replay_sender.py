@@ -49,9 +49,10 @@ class ReplaySender:
         self._sent: defaultdict[str, deque[_Sent]] = defaultdict(deque)
         self._failure: BrokerError | None = None
         self._last_error = LastError()
-        config = producer_config(
-            settings, queue_bytes=QUEUE_BYTES, message_timeout_ms=int(MESSAGE_TIMEOUT_S * 1000)
-        ) | {"error_cb": self._last_error}
+        config = (
+            producer_config(settings, queue_bytes=QUEUE_BYTES, message_timeout_ms=int(MESSAGE_TIMEOUT_S * 1000))
+            | self._last_error.callbacks
+        )
         try:
             self._producer = Producer(config)
         except KafkaException as err:

@@ -140,7 +140,7 @@ class Subscriber(Closing):
         self._group = config["group.id"] if group is not None else None
         self._cooperative = "cooperative" in config["partition.assignment.strategy"]
         try:
-            self._consumer = Consumer(config | {"error_cb": self._last_error})
+            self._consumer = Consumer(config | self._last_error.callbacks)
         except KafkaException as err:
             raise setting_error(err) from err
         look_through(self._consumer, settings, self._last_error, deadline_s)

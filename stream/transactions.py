@@ -87,7 +87,7 @@ class Transactions:
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             # A transaction is sent in one go: what waits for company only makes it longer.
             "linger.ms": 0,
-            "error_cb": self._last_error,
+            **self._last_error.callbacks,
         }
         try:
             self._producer = Producer(config)

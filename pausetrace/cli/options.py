@@ -26,9 +26,17 @@ class Parser(argparse.ArgumentParser):
     """A parser; a group may have a verb that is meant where none is named, such as `capture DIR`."""
 
     default_verb = ""
+    _splits = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As ever, with the default verb put in."""
+        """As ever, with the default verb put in; any number of names may stand between options and behind them."""
+        if not self._splits and any(a.nargs == "*" and not a.option_strings for a in self._actions):
+            # Else argparse takes those before the first option alone. It calls this for options, then for names.
+            self._splits = True
+            try:
+                return self.parse_known_intermixed_args(args, namespace)
+            finally:
+                self._splits = False
         if self.default_verb and args and args[0] not in (*self._verbs(), "-h", "--help"):
             args = [self.default_verb, *args]
         return super().parse_known_args(args, namespace)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from probes.promises import Promises
     from probes.settings import AgentSettings
 
-FORMATS = ("table", "jsonl")
+FORMATS = ("table", "jsonl", "kafka")
 
 
 def register(verbs: Verbs) -> None:
@@ -29,8 +29,8 @@ def register(verbs: Verbs) -> None:
     parser = add_verb(
         verbs, "probe", "watch this host: kernel latency, pause frames, NIC, PCIe, ...", run,
         "Runs probes of this host. With a Kafka (--bootstrap-servers, a variable or a file) what they see is\n"
-        "published, until SIGTERM or Ctrl-C ends it; SIGHUP reads the configuration again. Without one, or with -o,\n"
-        "it is shown here: a live table on a terminal, lines in a pipe.",
+        "published, until SIGTERM or Ctrl-C ends it; SIGHUP reads the configuration again. Without one, or with\n"
+        "-o table or jsonl, it is shown here: a live table on a terminal, lines in a pipe.",
         "The first thing to try, as root:  pausetrace probe runqueue -o table\n"
         "Needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; what lacks is told by:  pausetrace probe --list",
     )  # fmt: skip
@@ -41,7 +41,10 @@ def register(verbs: Verbs) -> None:
         help="these probes alone, such as runqueue or 'pcie*' (default: all enabled)",
     )
     parser.add_argument("--list", action="store_true", help="say what runs on this host, and why the rest does not")
-    parser.add_argument("-o", "--output", metavar="FORMAT", choices=FORMATS, help="show it here: table, jsonl")
+    parser.add_argument(
+        "-o", "--output", metavar="FORMAT", choices=FORMATS,
+        help="table, jsonl: show it here; kafka: publish it (default: kafka where one is named)",
+    )  # fmt: skip
     parser.add_argument("--duration", metavar="TIME", help="stop after so long, such as 30s")
     parser.add_argument("--interval", metavar="TIME", help="window of every probe, such as 500ms")
     parser.add_argument("--threshold", metavar="TIME", help="tell latencies from here on one by one, such as 2ms")
@@ -70,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     settings = _settings(args, loaded)
     if args.list:
         return _list(args, loaded)
-    publish = args.output is None and _has_broker(loaded)
+    publish = _publishes(args, loaded)
     if args.probes:
         _require_available(settings)
     from probes.agent import Agent
@@ -123,9 +126,17 @@ def _settings(args: argparse.Namespace, loaded: Loaded) -> AgentSettings:
     return settings
 
 
-def _has_broker(loaded: Loaded) -> bool:
-    """Whether somebody said where Kafka is."""
-    return any(s.key == "kafka.bootstrap_servers" and s.origin != "default" for s in loaded.settings)
+def _publishes(args: argparse.Namespace, loaded: Loaded) -> bool:
+    """Whether it goes to Kafka; raises ConfigError where it is to, and nobody said where Kafka is."""
+    from stream.errors import ConfigError
+
+    named = any(s.key == "kafka.bootstrap_servers" and s.origin != "default" for s in loaded.settings)
+    if args.output == "kafka" and not named:
+        raise ConfigError(
+            "-o kafka: nobody said where Kafka is",
+            f"set bootstrap_servers in [kafka] of {loaded.file or 'a configuration file'}, or give --bootstrap-servers",
+        )
+    return named and args.output in (None, "kafka")
 
 
 def _require_available(settings: AgentSettings) -> None:

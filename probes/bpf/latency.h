@@ -62,7 +62,7 @@ ALWAYS_INLINE void tell_outlier(u8 kind, u64 now_ns, u64 ns, u32 pid, const u64 
         u32 zero = 0;
         u64 *lost = outliers_lost.lookup(&zero);
         if (lost)
-            (*lost)++;
+            __sync_fetch_and_add(lost, 1); /* an interrupt may count between a load and a store */
         return;
     }
     event->time_ns = now_ns;

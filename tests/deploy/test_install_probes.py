@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +43,30 @@ def test_help_names_what_it_installs() -> None:
     assert done.returncode == 0
     for name in ("python3-bpfcc", "python3-venv", "/opt/pausetrace", "/etc/pausetrace/probes.toml"):
         assert name in done.stdout
+
+
+def test_nothing_is_started_where_nobody_said_where_kafka_is() -> None:
+    if Path("/etc/pausetrace/probes.toml").exists():
+        pytest.skip("this host has a configuration of its own: the test needs one without")
+    done = script("--dry-run", "--start")
+    assert done.returncode == 1
+    assert done.stderr.startswith("install-probes: error: nobody said where Kafka is")
+    assert "--bootstrap-servers" in done.stderr
+    assert "would run" not in done.stdout
+
+
+def test_the_unit_publishes_or_fails(tmp_path: Path) -> None:
+    (command,) = (line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart="))
+    file = tmp_path / "probes.toml"
+    file.write_text('[kafka]\n# bootstrap_servers = "kafka1:9092"\n')
+    arguments = [str(file) if word == "/etc/pausetrace/probes.toml" else word for word in command.split()[1:]]
+    done = subprocess.run(
+        [sys.executable, "-m", "pausetrace.cli.main", *arguments, "--duration", "1s"], capture_output=True, text=True,
+        timeout=60, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"nobody said where Kafka is; set bootstrap_servers in [kafka] of {file}" in done.stderr
+    assert re.search(r"^RestartPreventExitStatus=.*\b2\b", UNIT.read_text(), re.MULTILINE)
 
 
 class Container:
@@ -96,6 +122,11 @@ def test_it_makes_a_probe_host_of_a_bare_debian_as_often_as_it_is_run(container:
     assert "making /opt/pausetrace" not in again
     assert "systemd does not run here" in again
     assert container.run("cat", "/etc/pausetrace/probes.toml") == f"{config}# mine\n"
+
+    container.run("sh", "-c", "sed -i.kept '/^bootstrap_servers/d' /etc/pausetrace/probes.toml")
+    refused = container.run("sh", "-c", "! /src/deploy/install-probes.sh --start 2>&1")
+    assert "set bootstrap_servers in [kafka] of /etc/pausetrace/probes.toml" in refused
+    container.run("mv", "/etc/pausetrace/probes.toml.kept", "/etc/pausetrace/probes.toml")
 
     listed = container.run("/opt/pausetrace/bin/pausetrace", "probe", "--list", "-o", "jsonl")
     standing = {row["probe"]: row for row in map(json.loads, listed.splitlines())}

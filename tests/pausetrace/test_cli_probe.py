@@ -77,6 +77,12 @@ def test_a_table_in_a_pipe_is_lines(host: Path) -> None:
     assert "lanes 8, max 16 lanes" in line
 
 
+def test_names_may_stand_between_options_and_behind_them(host: Path) -> None:
+    done = run("identity", "--host-root", host, "pcie", "--list", "-o", "jsonl", "aer")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [json.loads(line)["probe"] for line in done.stdout.splitlines()] == ["pcie", "aer", "identity"]
+
+
 def test_on_a_terminal_the_table_is_drawn_anew_and_stays(host: Path) -> None:
     import pty
 

@@ -136,6 +136,11 @@ def test_a_missing_file_is_told_with_who_named_it(tmp_path: Path) -> None:
         load({}, {"PAUSETRACE_CONFIG": str(tmp_path / "none.toml")})
 
 
+def test_a_folder_in_place_of_a_file_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"is a folder, not a configuration file; give the file by --config, such as"):
+        load({}, {}, str(tmp_path))
+
+
 def test_a_file_that_is_not_text_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(b"[kafka]\n\xff")

@@ -21,12 +21,12 @@ print(environ.get("NUMBA_CACHE_DIR"))
 """
 
 
-def as_nobody(arguments: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
+def as_nobody(arguments: list[str], folder: str = "/", **environ: str) -> subprocess.CompletedProcess[str]:
     """Runs a command as a user without a home who may not write to the package."""
     if os.geteuid() != 0:
         pytest.skip("another user's process needs root: run the tests as root")
     return subprocess.run(
-        arguments, capture_output=True, text=True, check=False, cwd="/", user=NOBODY, group=NOBODY, extra_groups=[],
+        arguments, capture_output=True, text=True, check=False, cwd=folder, user=NOBODY, group=NOBODY, extra_groups=[],
         env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(ROOT)} | environ,
     )  # fmt: skip
 
@@ -59,6 +59,21 @@ def test_a_user_without_a_home_gets_kernels_in_a_temporary_directory_of_his_own(
 
 def test_a_users_own_cache_is_left_to_numba(open_folder: Path) -> None:
     assert chosen(open_folder / "cache", open_folder) == "None"
+
+
+def test_a_home_that_may_not_even_be_looked_into_is_no_place(open_folder: Path) -> None:
+    home = open_folder / "home"
+    home.mkdir(mode=0o700)
+    assert chosen(home / ".cache", open_folder) == str(open_folder / f"pausetrace-kernels-{NOBODY}")
+    command = [*COMMAND, "config", "show"]
+    done = as_nobody(command, HOME=str(home), TMPDIR=str(open_folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = as_nobody(command, str(home), TMPDIR=str(open_folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    (home / "x.toml").touch()
+    done = as_nobody([*command, "--config", str(home / "x.toml")], TMPDIR=str(open_folder))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "x.toml: Permission denied; check the path given by --config" in done.stderr
 
 
 def test_a_folder_that_others_may_write_or_own_is_not_trusted(open_folder: Path) -> None:

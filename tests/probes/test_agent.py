@@ -9,6 +9,7 @@ import pytest
 from probes.agent import Agent
 from probes.budget import Step
 from probes.opening import UnavailableError
+from probes.probe import Lost
 from probes.promises import Promises
 from probes.runner import CPUS
 from probes.settings import AgentSettings
@@ -189,6 +190,21 @@ def test_what_probes_count_themselves_goes_on_when_they_are_opened_again() -> No
     with Running(settings_of(SUMS), Gathered(promises), promises, opener) as running:
         wait_until(lambda: len(opener.opened) == 2 and opener.opened[1].reads > 1)
         assert running.status("sums").counted == {"wraps": 4, "resets": 2}
+
+
+def test_rows_that_were_lost_before_the_probe_gave_them_are_counted() -> None:
+    def prepare(probe: SampleProbe) -> None:
+        read = probe.read
+        lost = (Lost("host", 3, 1, 1, 2), Lost("pfc", 4, 1, 1, 2))
+        probe.read = lambda now_ns: read(now_ns)._replace(lost=lost)  # type: ignore[method-assign]
+
+    promises = Promises()
+    opener, output = SampleOpener(prepare), Gathered(promises)
+    with Running(settings_of(SUMS), output, promises, opener) as running:
+        wait_until(lambda: running.status("sums").reads > 2)
+    status = running.status("sums")
+    assert status.lost_rows == 7 * status.reads
+    assert status.rows == sum(len(rows.events) for one in output.taken for rows in one.reading.rows) == status.reads - 1
 
 
 def test_a_reload_starts_stops_and_changes_probes_and_leaves_the_others_alone() -> None:

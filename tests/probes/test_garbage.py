@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pausetrace.doctor import Asked, examine
+from pausetrace.probe_config import ProbesConfig, agent_settings
 from probes.dcb import of_message
 from probes.host_root import HostRoot, KeptFiles, number_of
 from probes.netlink import attributes
@@ -27,7 +29,7 @@ JSON = st.recursive(
 BYTES = (
     st.binary(max_size=100)
     | st.integers(-(2**70), 2**70).map(lambda number: str(number).encode())
-    | st.sampled_from([b"", b"\n", b"some avg10=0.00 total=\n", b"total=18446744073709551616", b"\xff" * 5000])
+    | st.sampled_from([b"", b"\n", b"a\0b\n", b"some total=\n", b"total=18446744073709551616", b"\xff" * 5000])
 )
 FILES = sorted(
     str(path.relative_to(HOSTS / "mlx5/t0"))
@@ -119,7 +121,23 @@ def test_a_link_that_leads_out_of_the_tree_leads_nowhere(tmp_path: Path) -> None
     assert HostRoot(host.root).target("/sys/class/net/eth9") is None
     assert HostRoot(host.root).read("/sys") is None
     assert HostRoot(host.root).names("/nothing") == ()
-    assert HostRoot(host.root).read("/a\0b") is None
+
+
+def test_a_name_that_no_file_can_have_leads_nowhere(tmp_path: Path) -> None:
+    host = HostRoot(tmp_path)
+    name = "/a\0b"
+    assert (host.read(name), host.text(name), host.number(name), host.target(name)) == (None, None, None, None)
+    assert (host.names(name), host.exists(name), KeptFiles(host).read(name)) == ((), False, None)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_with_a_nul_is_as_one_that_says_nothing(path: str, host: Recorded) -> None:
+    host.write(path, b"a\0b\n")
+    try:
+        read_all(host)
+        examine(Asked(agent_settings(ProbesConfig(host_root=str(host.root))), None))
+    finally:
+        restore(host, {path})
 
 
 def test_kept_files_see_a_device_that_came_back_and_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,16 +8,19 @@ import shutil
 import subprocess
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from probes.compile import compile_programs
 from probes.histogram import BUCKETS, UPPER_NS, bucket_of, quantile
 from probes.latency import LatencyProbe
 from probes.probe import Reading, Unavailable
 from probes.programs import Settings, open_probes
 from stream import kinds
-from stream.record import Events, joined
+from stream.record import Events, c_header, joined
+from tests.probes.test_programs import MACROS
 
 SOURCES = {"runqueue": ("RUNQUEUE",), "softirq": ("SOFTIRQ", "SOFTIRQ_RUN"), "hardirq": ("HARDIRQ",),
            "napi": ("NAPI",), "block": ("BLOCK",)}  # fmt: skip
@@ -68,6 +71,28 @@ def test_bucket_bounds_hold_what_they_say() -> None:
     above = found >= 8
     widths = UPPER_NS[found[above]] - UPPER_NS[found[above] - 1]
     assert (widths <= ns[above] / 4 + 1).all()  # four an octave
+
+
+@pytest.mark.ebpf
+def test_programs_that_interrupt_each_other_count_lost_outliers_in_one_instruction() -> None:
+    compiled = compile_programs(list(SOURCES), MACROS, c_header())
+    assert not compiled.failed
+    lost = f"map[id:{_number(compiled.maps['outliers_lost'], 'map_id')}]"
+    counting = 0
+    for name, fd in compiled.functions.items():
+        command = ["bpftool", "prog", "dump", "xlated", "id", _number(fd, "prog_id")]
+        code = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+        assert code.count("lock *(u64 *)") == code.count(lost), name
+        counting += code.count(lost)
+    assert counting >= len(SOURCES)
+    for fd in (*compiled.maps.values(), *compiled.functions.values()):
+        os.close(fd)
+
+
+def _number(fd: int, key: str) -> str:
+    found = re.search(rf"^{key}:\s*(\d+)$", Path(f"/proc/self/fdinfo/{fd}").read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def test_a_quantile_of_an_empty_histogram_is_none() -> None:

@@ -58,6 +58,17 @@ def test_what_one_end_cannot_do_the_link_cannot_do(tmp_path: Path) -> None:
     assert (found.lanes, found.max_lanes) == (8, 8)
 
 
+@pytest.mark.parametrize("slow_end", [UPSTREAM, ROOT_PORT])
+def test_a_link_is_at_most_as_fast_as_its_slower_end(slow_end: str, tmp_path: Path) -> None:
+    host = Recorded("mlx5", tmp_path)
+    set_link(host, UPSTREAM, ROOT_PORT, 16, (16, 16), "8.0")
+    for name in (UPSTREAM, ROOT_PORT):
+        host.write(f"{ENDS[name]}/max_link_speed", f"{'16.0' if name == slow_end else '32.0'} GT/s PCIe\n")
+    found = way_of(host)
+    assert found is not None
+    assert (found.mts, found.max_mts) == (8_000, 16_000)
+
+
 @pytest.mark.parametrize(("port_mbps", "max_lanes"), [(200_000, 8), (400_000, 16)])
 def test_a_slot_that_is_too_small_for_the_port_is_narrow_whatever_it_can_do(
     port_mbps: int, max_lanes: int, tmp_path: Path

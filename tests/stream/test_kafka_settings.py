@@ -1,6 +1,9 @@
 """The settings reach every client, and a broker that does not answer is told in one clear line."""
 
+import contextlib
 import logging
+import socket
+import threading
 
 import pytest
 
@@ -35,6 +38,34 @@ def test_an_unreachable_broker_is_one_line_with_a_next_step(capfd: pytest.Captur
 def test_a_host_that_does_not_exist_is_told_as_such() -> None:
     with pytest.raises(BrokerError, match="resolve"):
         connect(KafkaSettings("nowhere.invalid:9092"), deadline_s=0.5)
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [(False, "no Kafka broker answers at .* takes connections and says nothing"), (True, "ended every connection")],
+)
+def test_a_port_that_says_nothing_is_told_from_one_that_hangs_up(answers: bool, said: str) -> None:
+    held = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection = server.accept()[0]
+                    if answers:
+                        connection.close()
+                    else:
+                        held.append(connection)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        servers = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(BrokerError, match=said):
+            connect(KafkaSettings(servers, librdkafka={"api.version.request.timeout.ms": "300"}), deadline_s=3.0)
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+    for connection in held:
+        connection.close()
 
 
 def test_what_librdkafka_logs_goes_to_python_logging_as_debug(caplog: pytest.LogCaptureFixture) -> None:
