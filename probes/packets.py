@@ -126,7 +126,7 @@ class PacketsProbe:
         places: npt.NDArray[np.int64] = self._by_index[np.searchsorted(self._indexes, indexes, sorter=self._by_index)]
         return places
 
-    def counted(self) -> Counted:
+    def flow_counters(self) -> Counted:
         """All flows that the program knows, with their counters since each began; gives up those that are idle."""
         keys, values = self._flows.entries(FLOW_KEY)
         idle_ns = CROWDED_IDLE_NS if len(keys) * 4 > self._flows.max_entries * 3 else IDLE_NS
@@ -144,7 +144,7 @@ class PacketsProbe:
         return Counted(*self._ports.entries(PORT_KEY))
 
     def _windows(self, now_ns: int, span_ns: int) -> tuple[list[Rows], list[Fact], int]:
-        keys, values = self.counted()
+        keys, values = self.flow_counters()
         counts = _words(values)[:, 2 : 2 + len(_COUNTERS)]
         place = _words(keys)[:, 5]
         growth = self._flows_grown.since(values["id"] ^ place * np.uint64(_WORD), counts).astype(np.int64)

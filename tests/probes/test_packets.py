@@ -66,7 +66,7 @@ def ports_of(reading: Reading, topic: str) -> Sequence[str]:
 
 
 def flows_of(probe: PacketsProbe, side: int) -> dict[frames.FlowKey, Counter[str]]:
-    keys, values = probe.counted()
+    keys, values = probe.flow_counters()
     found: dict[frames.FlowKey, Counter[str]] = {}
     for key, value in zip(keys, values, strict=True):
         if key["side"] == side:
