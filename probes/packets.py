@@ -36,7 +36,7 @@ CROWDED_IDLE_NS = 5_000_000_000
 PORT_KEY = np.dtype([("ifindex", "<u4"), ("side", "<u4")])
 PORT = np.dtype([(name, "<u8") for name in (
     "pfc_frames", "pause_frames", "truncated_frames", "unlisted_packets", "unlisted_bytes", "unlisted_ce",
-)] + [(name, "<u8", 9) for name in ("xoff", "xon", "quanta")])  # fmt: skip
+)] + [(name, "<u8", 9) for name in ("xoff", "xon", "quanta", "untold")])  # fmt: skip
 WHOLE_PORT = 8
 SEQUENCE_NAK, RNR_NAK, OTHER_NAK = 1, 2, 12
 """Codes of RDMA_ERROR_CODES."""
@@ -44,6 +44,7 @@ _COUNTERS = FLOW.names[2:13] if FLOW.names else ()
 _PLACE = {name: place for place, name in enumerate(_COUNTERS)}
 _WORD = 0x9E3779B97F4A7C15
 _UNLISTED = {name: place for place, name in enumerate(PORT.names or ())}
+_UNTOLD = PORT.fields["untold"][1] // 8 if PORT.fields else 0
 
 
 class Counted(NamedTuple):
@@ -85,8 +86,7 @@ class PacketsProbe:
         self._timers = PauseTimers(len(names))
         self._speeds_mbps = self._read_speeds()
         self._window_from_ns = self._read_ns = 0
-        self._reduced = self._closed = False
-        self.restore()
+        self._closed = False
 
     def read(self, now_ns: int) -> Reading:
         """Pauses since the last read and, once a window, what flows and ports counted in it."""
@@ -196,7 +196,7 @@ class PacketsProbe:
         return [each for each in told if len(each.events)], facts, int(column("packets").sum()) + unlisted
 
     def _of_ports(self, now_ns: int, span_ns: int) -> tuple[Events, Events, Events, int]:
-        """Pause frames by priority while single pauses are not told; packets of flows that found no room, as flow 0."""
+        """Pause frames that were not told one by one, by priority; packets of flows that found no room, as flow 0."""
         keys, values = self.port_counters()
         counts = _words(values)
         number = keys["ifindex"].astype(np.uint64) << np.uint64(8) | keys["side"].astype(np.uint64)
@@ -210,9 +210,8 @@ class PacketsProbe:
             found["port"], found["side"] = ports[chosen], keys["side"][chosen]
             return found
 
-        xoff = _UNLISTED["xoff"]
-        frames = growth[:, xoff : xoff + 9] + growth[:, xoff + 9 : xoff + 18]
-        port, priority = np.nonzero(frames if self._reduced else np.zeros_like(frames))
+        frames = growth[:, _UNTOLD : _UNTOLD + 9]
+        port, priority = np.nonzero(frames)
         paused = rows("PFC_FRAMES", port)
         paused["value"], paused["extra"] = frames[port, priority], kinds.UNKNOWN
         paused["priority"] = np.where(priority == WHOLE_PORT, kinds.NO_PRIORITY, priority)
@@ -226,18 +225,16 @@ class PacketsProbe:
         return paused, marked, sent, int(packets.sum())
 
     def reduce(self) -> bool:
-        """No single pauses any more: pause frames are counted by priority, flows go on."""
-        self._reduced = True
-        self._tell_single_pauses(0)
+        """No single pauses any more: pause frames are counted by priority, flows go on.
+
+        The program itself tells each frame in one of the two ways, so that none is told twice or not at all.
+        """
+        tell_single_pauses(self._settings, 0)
         return True
 
     def restore(self) -> None:
         """Single pauses again."""
-        self._reduced = False
-        self._tell_single_pauses(1)
-
-    def _tell_single_pauses(self, flag: int) -> None:
-        self._settings.update(struct.pack("=I", SINGLE_PAUSES_SLOT), struct.pack("=Q", flag))
+        tell_single_pauses(self._settings, 1)
 
     def close(self) -> None:
         """Detaches; may be called twice."""
@@ -249,6 +246,11 @@ class PacketsProbe:
             self._flows.close()
             self._ports.close()
             self._released()
+
+
+def tell_single_pauses(settings: Map, flag: int) -> None:
+    """Has the program tell pauses one by one (1), which it does not do at first, or count them (0)."""
+    settings.update(struct.pack("=I", SINGLE_PAUSES_SLOT), struct.pack("=Q", flag))
 
 
 def speed_mbps(interface: str) -> int:

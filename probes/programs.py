@@ -27,7 +27,7 @@ from probes.host_root import HostRoot
 from probes.interfaces import interfaces, no_interface
 from probes.latency import NAPI_STATE, LatencyProbe, Outliers, Slot
 from probes.maps import Map
-from probes.packets import PORT, PORT_KEY, PacketsProbe
+from probes.packets import PORT, PORT_KEY, PacketsProbe, tell_single_pauses
 from probes.probe import Probe, Unavailable
 from probes.ring import Ring
 from probes.sources import LATENCY_SOURCES, SOURCES
@@ -266,6 +266,7 @@ def _open_packets(module: _Module, settings: Settings) -> Probe:
     ports = module.map("ports", PORT)
     ring = None
     try:
+        tell_single_pauses(module.settings, 1)
         for name in chosen:
             index = int(Path(f"/sys/class/net/{name}/ifindex").read_text())
             for side in (SIDE_RX, SIDE_TX):

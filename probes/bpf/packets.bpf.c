@@ -63,6 +63,7 @@ struct port {
     u64 xoff[9];
     u64 xon[9];
     u64 quanta[9];
+    u64 untold[9]; /* of xoff and xon together, those that were not told one by one */
 };
 
 /* MAX_FLOWS x (48 + 112) bytes, and what the kernel adds. What finds no room is counted at its port. */
@@ -159,6 +160,8 @@ ALWAYS_INLINE void count_pause(struct port *port, u32 ifindex, u8 side, u8 prior
     add(&port->quanta[priority], quanta);
     if (single)
         tell_pause(ifindex, side, priority, quanta, now_ns);
+    else
+        add(&port->untold[priority], 1);
 }
 
 ALWAYS_INLINE void count_mac_control(u8 *payload, u8 *end, u32 ifindex, u8 side, struct port *port) {

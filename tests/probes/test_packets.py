@@ -230,6 +230,54 @@ def test_reduced_it_counts_pause_frames_and_tells_no_single_one() -> None:
     in_lab(run)
 
 
+def test_each_frame_is_told_once_however_the_step_changes_within_a_window() -> None:
+    def run() -> None:
+        probe = opened("tcx")
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        pause = [bytes(frames.pfc({3: 65_535}))]
+        single = counted = 0
+
+        def read(ns: int) -> None:
+            nonlocal single, counted
+            reading = probe.read(ns)
+            assert not reading.lost
+            rows = drained(reading, "pfc")
+            rows = rows[rows["side"] == kinds.SIDE_RX]
+            single += int((rows["kind"] == kinds.PFC_XOFF).sum())
+            counted += int(rows["value"][rows["kind"] == kinds.PFC_FRAMES].sum())
+
+        for window in range(1, 4):
+            send(FAR, pause * 100)
+            probe.reduce()
+            send(FAR, pause * 30)
+            read(now_ns + window * WINDOW_NS - WINDOW_NS // 2)
+            send(FAR, pause * 7)
+            probe.restore()
+            send(FAR, pause * 200)
+            read(now_ns + window * WINDOW_NS)
+            assert (single, counted) == (300 * window, 37 * window)
+        probe.close()
+
+    in_lab(run)
+
+
+def test_a_pause_of_one_quantum_stops() -> None:
+    def run() -> None:
+        probe = opened("tcx")
+        probe.read(time.time_ns())
+        send(FAR, [bytes(frames.pfc({3: 1, 4: 0}))])
+        pauses = passed(probe.read(time.time_ns()))
+        received = pauses[pauses["side"] == kinds.SIDE_RX]
+        told = sorted(zip(*(received[field].tolist() for field in ("priority", "kind", "value")), strict=True))
+        assert told == [(3, kinds.PFC_XOFF, 1), (4, kinds.PFC_XON, 0)]
+        _, ports = probe.port_counters()
+        assert (ports["xoff"][:, 3].sum(), ports["xon"][:, 3].sum()) == (2, 0)
+        probe.close()
+
+    in_lab(run)
+
+
 def test_a_pause_that_nobody_ends_ends_with_its_quanta() -> None:
     def run() -> None:
         probe = opened("tcx")
