@@ -48,6 +48,12 @@ class Attached:
         self.where = where
         self._link_fd, self._clsact = link_fd, clsact
 
+    def holds(self) -> bool:
+        """Whether the program is still there: it goes with its interface, and others can take a filter away."""
+        if self._clsact is not None:
+            return self._clsact.holds()
+        return self._link_fd >= 0 and bpf_call.link_target(self._link_fd) != 0
+
     def close(self) -> None:
         """Detaches; may be called twice."""
         if self._link_fd >= 0:
@@ -163,6 +169,10 @@ class _Clsact:
                     raise
         finally:
             route.close()
+
+    def holds(self) -> bool:
+        """Whether the filter is there."""
+        return HANDLE in self.handles()
 
     def handles(self) -> list[int]:
         """Handles of all bpf filters at this side."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from probes.attach import Attached
 from probes.flows import FLOW, FLOW_KEY, NO_PCP, Opened
 from probes.grown import Grown
 from probes.latency import RING_FULL
@@ -24,6 +23,7 @@ from probes.pause_timers import PauseTimers
 from probes.probe import Lost, Reading, Rows
 from probes.ring import Ring
 from probes.sources import SINGLE_PAUSES_SLOT
+from probes.watched_ports import MAX_PORTS, PORT_KEY, WatchedPorts
 from stream import kinds
 from stream.facts import DSCPS, Fact, PriorityMaps
 from stream.priorities import sort_dscp
@@ -33,7 +33,7 @@ IDLE_NS = 60_000_000_000
 """A flow that no packet came of for so long is forgotten, so that others find room."""
 CROWDED_IDLE_NS = 5_000_000_000
 """The same while more than 3/4 of the room is taken."""
-PORT_KEY = np.dtype([("ifindex", "<u4"), ("side", "<u4")])
+TOPICS = ("pfc", "ecn", "flowbytes", "host")
 PORT = np.dtype([(name, "<u8") for name in (
     "pfc_frames", "pause_frames", "truncated_frames", "unlisted_packets", "unlisted_bytes", "unlisted_ce",
 )] + [(name, "<u8", 9) for name in ("xoff", "xon", "quanta", "untold")])  # fmt: skip
@@ -55,7 +55,7 @@ class Counted(NamedTuple):
 
 
 class PacketsProbe:
-    """Packets of the interfaces that `ports` names by ifindex."""
+    """Packets of the watched interfaces. `counted` is of interfaces that come, go, or cannot be looked at."""
 
     def __init__(
         self,
@@ -63,8 +63,7 @@ class PacketsProbe:
         flows: Map,
         ports: Map,
         settings: Map,
-        attached: Sequence[Attached],
-        names: Mapping[int, str],
+        watched: WatchedPorts,
         opened: Opened,
         *,
         window_ns: int,
@@ -73,17 +72,15 @@ class PacketsProbe:
         released: Callable[[], None],
     ) -> None:
         self._ring, self._flows, self._ports, self._settings = ring, flows, ports, settings
-        self._attached, self._opened, self._released = list(attached), opened, released
+        self._watched, self._opened, self._released = watched, opened, released
+        self.counted = watched.counted
         self._window_ns, self._hit_ns = window_ns, hit_ns
-        self._names = list(names.values())
-        self._indexes = np.array(list(names), np.uint32)
-        self._by_index = np.argsort(self._indexes)
         sorting = [sort_dscp(dscp, priorities or PriorityMaps()) for dscp in range(DSCPS)]
         self._priority_of = np.array([each.priority for each in sorting], np.uint8)
         self._quality_of = np.array([each.quality for each in sorting], np.uint8)
         self._flows_grown = Grown(len(_COUNTERS))
         self._ports_grown = Grown(PORT.itemsize // 8)
-        self._timers = PauseTimers(len(names))
+        self._timers = PauseTimers(MAX_PORTS)
         self._speeds_mbps = self._read_speeds()
         self._window_from_ns = self._read_ns = 0
         self._closed = False
@@ -92,39 +89,40 @@ class PacketsProbe:
         """Pauses since the last read and, once a window, what flows and ports counted in it."""
         before_ns, self._read_ns = self._read_ns or now_ns, now_ns
         pauses, lost = self._ring.drain()
+        names = tuple(self._watched.names)
         rows: list[Rows] = []
         facts: list[Fact] = []
         kernel_ns = 0
         ended = self._timers.ended(self._pause_rows(pauses, now_ns), self._speeds_mbps, now_ns)
         if len(ended):
-            rows.append(Rows("pfc", ended, self._names))
+            rows.append(Rows("pfc", ended, names))
         if not self._window_from_ns:
             self._window_from_ns = now_ns
         elif now_ns - self._window_from_ns >= self._window_ns * 3 // 4:
             windows, facts, packets = self._windows(now_ns, now_ns - self._window_from_ns)
             rows += windows
             kernel_ns = packets * self._hit_ns
+            self._watched.forget_gone()
             self._speeds_mbps = self._read_speeds()
             self._window_from_ns = now_ns
         losses = [Lost("pfc", lost, RING_FULL, before_ns, now_ns)] if lost else []
+        if unseen := self._watched.look(now_ns):
+            self._speeds_mbps = self._read_speeds()
+            since_ns = min(each.since_ns for each in unseen)
+            losses += [Lost(topic, len(unseen), kinds.SOURCE_NOT_READ, since_ns, now_ns) for topic in TOPICS]
         return Reading(rows, losses, facts, kernel_ns)
 
     def _read_speeds(self) -> npt.NDArray[np.int64]:
         """Speed of each interface in Mb/s, 0 where it tells none."""
-        return np.array([max(speed_mbps(name), 0) for name in self._names], np.int64)
+        return np.array([max(speed_mbps(name), 0) if name else 0 for name in self._watched.names], np.int64)
 
     def _pause_rows(self, events: Events, now_ns: int) -> Events:
         events = picked(events, np.argsort(events["time_ns"], kind="stable"))
         indexes = events["device"].astype(np.uint32) | events["port"].astype(np.uint32) << np.uint32(16)
-        events["port"] = self._port_numbers(indexes)
+        events["port"] = self._watched.numbers(indexes)
         events["device"] = 0
         events["seen_ns"] = np.maximum(now_ns, events["time_ns"])
         return events
-
-    def _port_numbers(self, indexes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Numbers in `names` of the interfaces with these ifindexes, all of which are attached to."""
-        places: npt.NDArray[np.int64] = self._by_index[np.searchsorted(self._indexes, indexes, sorter=self._by_index)]
-        return places
 
     def flow_counters(self) -> Counted:
         """All flows that the program knows, with their counters since each began; gives up those that are idle."""
@@ -164,7 +162,7 @@ class PacketsProbe:
             found["kind"], found["span_ns"] = kinds.BY_NAME[kind].code, span_ns
             found["time_ns"] = found["seen_ns"] = now_ns
             found["flow"], found["side"] = values[flow][chosen], keys["side"][chosen]
-            found["port"] = self._port_numbers(keys["ifindex"][chosen])
+            found["port"] = self._watched.numbers(keys["ifindex"][chosen])
             found["priority"], found["quality"] = priority[chosen], quality[chosen]
             return found
 
@@ -187,11 +185,12 @@ class PacketsProbe:
             naks["value"], naks["extra"] = column(name)[chosen], code
             refused.append(naks)
         paused, unlisted_marks, unlisted_bytes, unlisted = self._of_ports(now_ns, span_ns)
+        names = tuple(self._watched.names)
         told = [
-            Rows("pfc", paused, self._names),
-            Rows("ecn", joined([marked, slowed, unlisted_marks]), self._names),
-            Rows("flowbytes", joined([sent, unlisted_bytes]), self._names),
-            Rows("host", joined(refused), self._names),
+            Rows("pfc", paused, names),
+            Rows("ecn", joined([marked, slowed, unlisted_marks]), names),
+            Rows("flowbytes", joined([sent, unlisted_bytes]), names),
+            Rows("host", joined(refused), names),
         ]
         return [each for each in told if len(each.events)], facts, int(column("packets").sum()) + unlisted
 
@@ -201,7 +200,7 @@ class PacketsProbe:
         counts = _words(values)
         number = keys["ifindex"].astype(np.uint64) << np.uint64(8) | keys["side"].astype(np.uint64)
         growth = self._ports_grown.since(number, counts).astype(np.int64)
-        ports = self._port_numbers(keys["ifindex"])
+        ports = self._watched.numbers(keys["ifindex"])
 
         def rows(kind: str, chosen: npt.NDArray[np.int64]) -> Events:
             found = empty_events(len(chosen))
@@ -238,13 +237,11 @@ class PacketsProbe:
 
     def close(self) -> None:
         """Detaches; may be called twice."""
-        for each in self._attached:
-            each.close()
+        self._watched.close()
         if not self._closed:
             self._closed = True
             self._ring.close()
             self._flows.close()
-            self._ports.close()
             self._released()
 
 

@@ -7,6 +7,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from stream.facts import Flow
 from stream.flow_id import flow_id, flow_text
 from stream.record import Events, joined
 from tests.probes import frames
-from tests.probes.network_lab import add_cable, in_namespace, send
+from tests.probes.network_lab import add_cable, in_namespace, ip, send, traffic_control
+from tests.probes.sample_probes import wait_until
 
 pytestmark = pytest.mark.ebpf
 NEAR, FAR = "near0", "far0"
@@ -257,6 +259,75 @@ def test_each_frame_is_told_once_however_the_step_changes_within_a_window() -> N
             send(FAR, pause * 200)
             read(now_ns + window * WINDOW_NS)
             assert (single, counted) == (300 * window, 37 * window)
+        probe.close()
+
+    in_lab(run)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_interface_that_comes_back_is_looked_at_again_and_the_time_between_is_told(mode: str) -> None:
+    pause = [bytes(frames.pfc({3: 65_535, 4: 0}))]
+
+    def run() -> None:
+        probe = opened(mode, interfaces=("near*",))
+        now_ns = time.time_ns()
+
+        def read() -> Reading:
+            nonlocal now_ns
+            now_ns += WINDOW_NS
+            return probe.read(now_ns)
+
+        def told(reading: Reading) -> Counter[str]:
+            pauses = passed(reading)
+            names = ports_of(reading, "pfc") if len(pauses) else []
+            return Counter(names[port] for port in pauses["port"][pauses["side"] == kinds.SIDE_RX].tolist())
+
+        def lost(reading: Reading) -> list[tuple[str, int, int, int, int]]:
+            return sorted(tuple(each) for each in reading.lost)
+
+        def unseen(interfaces: int) -> list[tuple[str, int, int, int, int]]:
+            span = (now_ns - WINDOW_NS, now_ns)
+            topics = ("ecn", "flowbytes", "host", "pfc")
+            return [(topic, interfaces, kinds.SOURCE_NOT_READ, *span) for topic in topics]
+
+        read()
+        for turn in range(1, 4):
+            send(FAR, pause * 10)
+            ip("link", "delete", NEAR)  # the ring and the counters still have what came of it
+            reading = read()
+            assert (told(reading), lost(reading)) == (Counter({NEAR: 20}), [])
+            add_cable(NEAR, FAR)
+            add_cable(f"near{turn}", f"far{turn}")
+            assert lost(read()) == unseen(2)
+            send(FAR, pause * 3)
+            send(f"far{turn}", pause * 2)
+            reading = read()
+            assert (told(reading), lost(reading)) == (Counter({NEAR: 6, f"near{turn}": 4}), [])
+        assert (probe.counted["interfaces_gone"], probe.counted["interfaces_come"]) == (3, 6)
+        ip("link", "set", NEAR, "down")
+        ip("link", "set", NEAR, "name", "near9")
+        ip("link", "set", "near9", "up")
+        wait_until(lambda: Path(f"/sys/class/net/{FAR}/operstate").read_text() == "up\n")
+        assert not lost(read())
+        send(FAR, pause)
+        assert told(read()) == Counter({"near9": 2})
+        keys, _ = probe.port_counters()
+        assert len(keys) == 2 * 4
+        probe.close()
+
+    in_lab(run)
+
+
+def test_a_filter_that_somebody_took_away_is_put_back() -> None:
+    def run() -> None:
+        probe = opened("clsact", interfaces=(NEAR,))
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        traffic_control("qdisc", "delete", "dev", NEAR, "clsact")
+        reading = probe.read(now_ns + WINDOW_NS)
+        assert [each.reason for each in reading.lost] == [kinds.SOURCE_NOT_READ] * 4
+        send(FAR, [bytes(frames.pfc({3: 9}))] * 5)
+        assert len(passed(probe.read(now_ns + 2 * WINDOW_NS))) == 5
         probe.close()
 
     in_lab(run)
