@@ -35,15 +35,14 @@ CROWDED_IDLE_NS = 5_000_000_000
 """The same while more than 3/4 of the room is taken."""
 TOPICS = ("pfc", "ecn", "flowbytes", "host")
 PORT = np.dtype([(name, "<u8") for name in (
-    "pfc_frames", "pause_frames", "truncated_frames", "unlisted_packets", "unlisted_bytes", "unlisted_ce",
-)] + [(name, "<u8", 9) for name in ("xoff", "xon", "quanta", "untold")])  # fmt: skip
+    "pfc_frames", "pause_frames", "truncated_frames",
+)] + [(name, "<u8", 9) for name in ("xoff", "xon", "quanta", "untold")] + [("unlisted", FLOW)])  # fmt: skip
 WHOLE_PORT = 8
 SEQUENCE_NAK, RNR_NAK, OTHER_NAK = 1, 2, 12
 """Codes of RDMA_ERROR_CODES."""
 _COUNTERS = FLOW.names[2:13] if FLOW.names else ()
 _PLACE = {name: place for place, name in enumerate(_COUNTERS)}
 _WORD = 0x9E3779B97F4A7C15
-_UNLISTED = {name: place for place, name in enumerate(PORT.names or ())}
 _UNTOLD = PORT.fields["untold"][1] // 8 if PORT.fields else 0
 
 
@@ -142,16 +141,20 @@ class PacketsProbe:
         return Counted(*self._ports.entries(PORT_KEY))
 
     def _windows(self, now_ns: int, span_ns: int) -> tuple[list[Rows], list[Fact], int]:
-        keys, values = self.flow_counters()
+        paused, unlisted = self._of_ports(now_ns, span_ns)
+        listed = self.flow_counters()
+        keys = np.concatenate((listed.keys, unlisted.keys))
+        values = np.concatenate((listed.values, unlisted.values))
         counts = _words(values)[:, 2 : 2 + len(_COUNTERS)]
         place = _words(keys)[:, 5]
         growth = self._flows_grown.since(values["id"] ^ place * np.uint64(_WORD), counts).astype(np.int64)
         tagged = keys["pcp"] != NO_PCP
         priority = np.where(tagged, keys["pcp"], self._priority_of[keys["dscp"]])
         quality = np.where(tagged, 0, self._quality_of[keys["dscp"]])
+        priority[len(listed.keys) :], quality[len(listed.keys) :] = kinds.NO_PRIORITY, 0
         facts: list[Fact] = [
             fact
-            for row in np.flatnonzero(growth[:, _PLACE["packets"]]).tolist()
+            for row in np.flatnonzero(growth[: len(listed.keys), _PLACE["packets"]]).tolist()
             if (fact := self._opened.fact(
                 int(values["id"][row]), keys["tuple"][row].tobytes(), now_ns - span_ns, int(priority[row])
             ))
@@ -184,44 +187,33 @@ class PacketsProbe:
             naks = rows("RDMA_ERRORS", chosen)
             naks["value"], naks["extra"] = column(name)[chosen], code
             refused.append(naks)
-        paused, unlisted_marks, unlisted_bytes, unlisted = self._of_ports(now_ns, span_ns)
         names = tuple(self._watched.names)
         told = [
             Rows("pfc", paused, names),
-            Rows("ecn", joined([marked, slowed, unlisted_marks]), names),
-            Rows("flowbytes", joined([sent, unlisted_bytes]), names),
+            Rows("ecn", joined([marked, slowed]), names),
+            Rows("flowbytes", sent, names),
             Rows("host", joined(refused), names),
         ]
-        return [each for each in told if len(each.events)], facts, int(column("packets").sum()) + unlisted
+        return [each for each in told if len(each.events)], facts, int(column("packets").sum())
 
-    def _of_ports(self, now_ns: int, span_ns: int) -> tuple[Events, Events, Events, int]:
-        """Pause frames that were not told one by one, by priority; packets of flows that found no room, as flow 0."""
+    def _of_ports(self, now_ns: int, span_ns: int) -> tuple[Events, Counted]:
+        """Pause frames that were not told one by one, by priority; and what found no room, as one flow 0 a port."""
         keys, values = self.port_counters()
-        counts = _words(values)
         number = keys["ifindex"].astype(np.uint64) << np.uint64(8) | keys["side"].astype(np.uint64)
-        growth = self._ports_grown.since(number, counts).astype(np.int64)
-        ports = self._watched.numbers(keys["ifindex"])
-
-        def rows(kind: str, chosen: npt.NDArray[np.int64]) -> Events:
-            found = empty_events(len(chosen))
-            found["kind"], found["span_ns"] = kinds.BY_NAME[kind].code, span_ns
-            found["time_ns"] = found["seen_ns"] = now_ns
-            found["port"], found["side"] = ports[chosen], keys["side"][chosen]
-            return found
-
+        growth = self._ports_grown.since(number, _words(values)).astype(np.int64)
         frames = growth[:, _UNTOLD : _UNTOLD + 9]
         port, priority = np.nonzero(frames)
-        paused = rows("PFC_FRAMES", port)
+        paused = empty_events(len(port))
+        paused["kind"], paused["span_ns"] = kinds.BY_NAME["PFC_FRAMES"].code, span_ns
+        paused["time_ns"] = paused["seen_ns"] = now_ns
+        paused["port"], paused["side"] = self._watched.numbers(keys["ifindex"])[port], keys["side"][port]
         paused["value"], paused["extra"] = frames[port, priority], kinds.UNKNOWN
         paused["priority"] = np.where(priority == WHOLE_PORT, kinds.NO_PRIORITY, priority)
-        packets, octets, marks = (growth[:, _UNLISTED[f"unlisted_{name}"]] for name in ("packets", "bytes", "ce"))
-        with_marks = np.flatnonzero(marks)
-        marked = rows("ECN_MARKED", with_marks)
-        marked["value"], marked["extra"] = marks[with_marks], packets[with_marks]
-        sending = np.flatnonzero((packets > 0) & (keys["side"] == kinds.SIDE_TX))
-        sent = rows("FLOW_BYTES", sending)
-        sent["value"], sent["extra"] = octets[sending], packets[sending]
-        return paused, marked, sent, int(packets.sum())
+        flow_keys = np.zeros(len(keys), FLOW_KEY)
+        flow_keys["ifindex"], flow_keys["side"] = keys["ifindex"], keys["side"]
+        flows = values["unlisted"].copy()
+        flows["id"] = flows["slows"] = 0
+        return paused, Counted(flow_keys, flows)
 
     def reduce(self) -> bool:
         """No single pauses any more: pause frames are counted by priority, flows go on.

@@ -17,7 +17,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from probes.packets import PacketsProbe, speed_mbps
+from probes.packets import OTHER_NAK, RNR_NAK, SEQUENCE_NAK, PacketsProbe, speed_mbps
 from probes.probe import Reading, Unavailable
 from probes.programs import Settings, open_probes
 from stream import kinds
@@ -208,6 +208,49 @@ def test_windows_add_up_to_what_was_counted_and_a_flow_without_room_is_counted_a
         probe.close()
 
     in_lab(run)
+
+
+def test_nothing_of_flows_without_room_is_lost_on_either_side(sent: list[bytes], seen: frames.Seen) -> None:
+    codes = {"sequence_naks": SEQUENCE_NAK, "rnr_naks": RNR_NAK, "other_naks": OTHER_NAK}
+
+    def run() -> None:
+        probe = opened("tcx", max_flows=2)
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        send(FAR, sent)
+        reading = probe.read(now_ns + WINDOW_NS)
+        total = Counter[str]()
+        for counters in seen.flows.values():
+            total += counters
+        for side in (kinds.SIDE_RX, kinds.SIDE_TX):
+            ecn, host = drained(reading, "ecn"), drained(reading, "host")
+            ecn, host = ecn[ecn["side"] == side], host[host["side"] == side]
+            marks = ecn[ecn["kind"] == kinds.ECN_MARKED]
+            assert marks["value"].sum() == total["ce"]
+            assert 0 in marks["flow"]
+            assert ecn["value"][ecn["kind"] == kinds.BY_NAME["CNP"].code].sum() == total["cnps"]
+            for name, code in codes.items():
+                of_code = host[host["extra"] == code]
+                assert of_code["value"].sum() == total[name] > 0
+            assert set(host["flow"][host["priority"] == kinds.NO_PRIORITY]) == {0}
+        assert len([fact for fact in reading.facts if isinstance(fact, Flow)]) <= 2
+        # Marked packets or none: the share of marks needs both.
+        send(FAR, map(bytes, able_frames(40)))
+        marks = drained(probe.read(now_ns + 2 * WINDOW_NS), "ecn")
+        told = marks[(marks["flow"] == 0) & (marks["side"] == kinds.SIDE_RX)]
+        assert [(int(row["value"]), int(row["extra"])) for row in told] == [(0, 40)]
+        probe.close()
+
+    in_lab(run)
+
+
+def able_frames(count: int) -> list[Any]:
+    """ECT(0) packets of so many flows, none of them marked."""
+    there = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+    return [
+        there / IP(src="10.9.0.1", dst="10.9.0.2", tos=2) / UDP(sport=port, dport=9) / Raw(b"x")
+        for port in range(2000, 2000 + count)
+    ]
 
 
 def test_reduced_it_counts_pause_frames_and_tells_no_single_one() -> None:
