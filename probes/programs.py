@@ -18,7 +18,7 @@ import numpy as np
 
 from probes import btf
 from probes.addresses import addresses
-from probes.attach import ATTACH_MODES, Attached, attach_packets, attach_tracepoint, remove_leftovers
+from probes.attach import ATTACH_MODES, Attached, attach_packets, attach_tracepoint, leftovers
 from probes.compile import Compiled, bcc_directory, compile_programs
 from probes.flows import FLOW, RETRANSMITS, Opened
 from probes.hardware_errors import COUNT, MEMORY, PCIE, HardwareErrorsProbe
@@ -270,7 +270,7 @@ def _open_packets(module: _Module, settings: Settings) -> Probe:
         ingress, egress, xdp = (module.program(f"packets_{each}") for each in ("ingress", "egress", "xdp"))
         return attach_packets(ingress, egress, xdp, name, settings.attach_mode)
 
-    remove_leftovers(list(find().values()))
+    leftovers(remove=True)
     tell_single_pauses(module.settings, 1)
     ports = module.map("ports", PORT)
     watched = WatchedPorts(ports, find, attach)
