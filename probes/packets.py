@@ -20,6 +20,7 @@ from probes.grown import Grown
 from probes.latency import RING_FULL
 from probes.maps import Map
 from probes.pause_timers import PauseTimers
+from probes.poller import LOOK_AGAIN_NS
 from probes.probe import Lost, Reading, Rows
 from probes.ring import Ring
 from probes.sources import SINGLE_PAUSES_SLOT
@@ -66,7 +67,7 @@ class PacketsProbe:
         opened: Opened,
         *,
         window_ns: int,
-        priorities: PriorityMaps | None,
+        read_priorities: Callable[[], PriorityMaps | None],
         hit_ns: int,
         released: Callable[[], None],
     ) -> None:
@@ -74,9 +75,8 @@ class PacketsProbe:
         self._watched, self._opened, self._released = watched, opened, released
         self.counted = watched.counted
         self._window_ns, self._hit_ns = window_ns, hit_ns
-        sorting = [sort_dscp(dscp, priorities or PriorityMaps()) for dscp in range(DSCPS)]
-        self._priority_of = np.array([each.priority for each in sorting], np.uint8)
-        self._quality_of = np.array([each.quality for each in sorting], np.uint8)
+        self._read_priorities, self._sorted_ns = read_priorities, 0
+        self._sort(0)
         self._flows_grown = Grown(len(_COUNTERS))
         self._ports_grown = Grown(PORT.itemsize // 8)
         self._timers = PauseTimers(MAX_PORTS)
@@ -102,6 +102,8 @@ class PacketsProbe:
             rows += windows
             kernel_ns = packets * self._hit_ns
             self._watched.forget_gone()
+            if not 0 <= now_ns - self._sorted_ns < LOOK_AGAIN_NS:
+                self._sort(now_ns)
             self._speeds_mbps = self._read_speeds()
             self._window_from_ns = now_ns
         losses = [Lost("pfc", lost, RING_FULL, before_ns, now_ns)] if lost else []
@@ -110,6 +112,13 @@ class PacketsProbe:
             since_ns = min(each.since_ns for each in unseen)
             losses += [Lost(topic, len(unseen), kinds.SOURCE_NOT_READ, since_ns, now_ns) for topic in TOPICS]
         return Reading(rows, losses, facts, kernel_ns)
+
+    def _sort(self, now_ns: int) -> None:
+        """Looks how this host sorts packets without a tag into priorities."""
+        self._sorted_ns = now_ns
+        maps = self._read_priorities() or PriorityMaps()
+        self._priority_of = np.array([sort_dscp(dscp, maps).priority for dscp in range(DSCPS)], np.uint8)
+        self._quality = kinds.ESTIMATED if maps.dscp_to_priority is None else 0
 
     def _read_speeds(self) -> npt.NDArray[np.int64]:
         """Speed of each interface in Mb/s, 0 where it tells none."""
@@ -150,7 +159,7 @@ class PacketsProbe:
         growth = self._flows_grown.since(values["id"] ^ place * np.uint64(_WORD), counts).astype(np.int64)
         tagged = keys["pcp"] != NO_PCP
         priority = np.where(tagged, keys["pcp"], self._priority_of[keys["dscp"]])
-        quality = np.where(tagged, 0, self._quality_of[keys["dscp"]])
+        quality = np.where(tagged, 0, self._quality)
         priority[len(listed.keys) :], quality[len(listed.keys) :] = kinds.NO_PRIORITY, 0
         facts: list[Fact] = [
             fact

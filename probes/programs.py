@@ -20,6 +20,7 @@ from probes import btf
 from probes.addresses import addresses
 from probes.attach import ATTACH_MODES, Attached, attach_packets, attach_tracepoint, leftovers
 from probes.compile import Compiled, bcc_directory, compile_programs
+from probes.dcb import DcbReader, priority_maps
 from probes.flows import FLOW, RETRANSMITS, Opened
 from probes.hardware_errors import COUNT, MEMORY, PCIE, HardwareErrorsProbe
 from probes.histogram import HISTOGRAM, Histogram
@@ -75,7 +76,6 @@ class Settings(NamedTuple):
     per_cpu: bool = False
     max_flows: int = 16_384
     ring_bytes: int = 4 << 20
-    priorities: PriorityMaps | None = None
 
 
 def available(name: str, settings: Settings, root: Path = Path("/")) -> Unavailable | None:
@@ -270,22 +270,35 @@ def _open_packets(module: _Module, settings: Settings) -> Probe:
         ingress, egress, xdp = (module.program(f"packets_{each}") for each in ("ingress", "egress", "xdp"))
         return attach_packets(ingress, egress, xdp, name, settings.attach_mode)
 
+    dcb = DcbReader(host)
+
+    def read_priorities() -> PriorityMaps | None:
+        answers = (dcb.read(name) for name in find().values())
+        return priority_maps([answer for answer in answers if answer is not None])[0]
+
     leftovers(remove=True)
     tell_single_pauses(module.settings, 1)
     ports = module.map("ports", PORT)
     watched = WatchedPorts(ports, find, attach)
     ring = None
+    release = module.use()
+
+    def released() -> None:
+        dcb.close()
+        release()
+
     try:
         ring = module.ring("pauses")
         return PacketsProbe(
             ring, module.map("flows", FLOW), ports, module.settings, watched, _opened(settings),
-            window_ns=settings.window_ns, priorities=settings.priorities, hit_ns=HIT_NS["packets"],
-            released=module.use(),
+            window_ns=settings.window_ns, read_priorities=read_priorities, hit_ns=HIT_NS["packets"],
+            released=released,
         )  # fmt: skip
     except BaseException:
         for each in (watched, ring):
             if each is not None:
                 each.close()
+        released()
         raise
 
 

@@ -37,7 +37,7 @@ def options_of(kind: ProbeKind, root: Path, interfaces: tuple[str, ...]) -> Opti
 
 
 def run_all(
-    table: Iterable[ProbeKind], root: Path, interfaces: tuple[str, ...], meanwhile: Callable[[], None]
+    table: Iterable[ProbeKind], root: Path, interfaces: tuple[str, ...], meanwhile: Callable[[], object]
 ) -> tuple[list[ProbeStatus], list[Taken]]:
     """Runs the rows that are available until each was read a few times; `meanwhile` is called when all run."""
     wanted = [(kind, options_of(kind, root, interfaces)) for kind in table]
@@ -77,7 +77,7 @@ def test_every_probe_that_is_available_here_is_read_in_its_thread() -> None:
     def run() -> None:
         add_cable(NEAR, FAR)
         pause = bytes(frames.pfc({3: 65_535}))
-        statuses, taken = run_all(OFTEN, Path("/"), (NEAR, FAR), lambda: send(FAR, [pause] * PAUSES) and None)
+        statuses, taken = run_all(OFTEN, Path("/"), (NEAR, FAR), lambda: send(FAR, [pause] * PAUSES))
         assert faults(statuses) == []
         names = {status.name for status in statuses}
         assert {"packets", "runqueue", "softirq", "hardirq", "napi", "tcp_retransmits", "pressure", "identity"} <= names

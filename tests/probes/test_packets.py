@@ -17,6 +17,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
+from probes.dcb import App, Dcb, DcbReader
 from probes.packets import OTHER_NAK, RNR_NAK, SEQUENCE_NAK, PacketsProbe, speed_mbps
 from probes.probe import Reading, Unavailable
 from probes.programs import Settings, open_probes
@@ -326,7 +327,7 @@ def test_an_interface_that_comes_back_is_looked_at_again_and_the_time_between_is
             return Counter(names[port] for port in pauses["port"][pauses["side"] == kinds.SIDE_RX].tolist())
 
         def lost(reading: Reading) -> list[tuple[str, int, int, int, int]]:
-            return sorted(tuple(each) for each in reading.lost)
+            return sorted((each.topic, each.rows, each.reason, each.first_ns, each.last_ns) for each in reading.lost)
 
         def unseen(interfaces: int) -> list[tuple[str, int, int, int, int]]:
             span = (now_ns - WINDOW_NS, now_ns)
@@ -371,6 +372,41 @@ def test_a_filter_that_somebody_took_away_is_put_back() -> None:
         assert [each.reason for each in reading.lost] == [kinds.SOURCE_NOT_READ] * 4
         send(FAR, [bytes(frames.pfc({3: 9}))] * 5)
         assert len(passed(probe.read(now_ns + 2 * WINDOW_NS))) == 5
+        probe.close()
+
+    in_lab(run)
+
+
+def test_priorities_are_those_that_the_hosts_dcb_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    apps = [App(5, 5, 26)]
+    # No driver of a virtual interface has DCB.
+    monkeypatch.setattr(DcbReader, "read", lambda _self, name: Dcb(None, None, tuple(apps)) if name == NEAR else None)
+
+    def run() -> None:
+        probe = opened("tcx")
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        there = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(
+            src="10.9.0.1", dst="10.9.0.2", tos=26 << 2
+        )
+
+        def told() -> set[tuple[int, int]]:
+            send(FAR, [bytes(there / UDP(sport=9, dport=9) / Raw(b"x"))])
+            rows = drained(probe.read(now_ns), "flowbytes")
+            return set(zip(rows["priority"].tolist(), rows["quality"].tolist(), strict=True))
+
+        now_ns += WINDOW_NS
+        assert told() == {(5, 0)}
+        apps[0] = App(5, 6, 26)
+        now_ns += 11 * WINDOW_NS
+        told()
+        now_ns += WINDOW_NS
+        assert told() == {(6, 0)}
+        apps.clear()
+        now_ns += 11 * WINDOW_NS
+        told()
+        now_ns += WINDOW_NS
+        assert told() == {(3, kinds.ESTIMATED)}
         probe.close()
 
     in_lab(run)

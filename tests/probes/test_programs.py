@@ -15,14 +15,18 @@ import numpy as np
 import pytest
 
 from pausetrace import doctor
+from pausetrace.config import load
+from pausetrace.probe_config import agent_settings
 from probes import btf, programs, sources
 from probes.attach import HANDLE, Leftover, leftovers
 from probes.compile import bcc_directory, compile_programs, kernel_macros, module_text
 from probes.hardware_errors import COUNT, MEMORY_KEY
 from probes.maps import Map
+from probes.opening import TableOpener
 from probes.probe import Unavailable
 from probes.programs import Settings, available, open_probes
 from probes.settings import AgentSettings
+from probes.table import BY_NAME
 from stream import kinds
 from stream.errors import PausetraceError
 from stream.record import c_header
@@ -253,6 +257,27 @@ def test_agents_that_live_keep_their_filters_and_any_agent_removes_a_dead_ones()
         second.kill()
         second.wait()
         assert len(leftovers()) == 2
+
+    network_lab.in_namespace(run)
+
+
+@pytest.mark.ebpf
+@pytest.mark.parametrize(("mode", "tcx", "clsact"), [("auto", 2, 0), ("clsact", 0, 2)])
+def test_packets_are_attached_as_the_configuration_says(mode: str, tcx: int, clsact: int, tmp_path: Path) -> None:
+    (file := tmp_path / "x.toml").write_text(f"[probes]\ninterfaces = '{NEAR}'\n[probes.packets]\nattach = '{mode}'\n")
+    settings = agent_settings(load({}, {}, str(file)).config.probes, ["packets"])
+
+    def run() -> None:
+        network_lab.add_cable(NEAR, FAR)
+        probe = TableOpener().open(BY_NAME["packets"], settings.options(BY_NAME["packets"]))
+        shown = [
+            subprocess.check_output(["tc", "filter", "show", "dev", NEAR, side], text=True)
+            for side in ("ingress", "egress")
+        ]
+        assert sum("pausetrace" in each for each in shown) == clsact
+        links = [file.read_text() for file in Path("/proc/self/fdinfo").iterdir() if file.exists()]
+        assert sum("link_type:\ttcx" in text for text in links) == tcx
+        probe.close()
 
     network_lab.in_namespace(run)
 
