@@ -273,7 +273,7 @@ def _open_packets(module: _Module, settings: Settings) -> Probe:
     dcb = DcbReader(host)
 
     def read_priorities() -> PriorityMaps | None:
-        answers = (dcb.read(name) for name in find().values())
+        answers = (dcb.read(name) for name in watched.names if name)
         return priority_maps([answer for answer in answers if answer is not None])[0]
 
     leftovers(remove=True)

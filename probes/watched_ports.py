@@ -6,6 +6,7 @@ In: which there are, and how to attach to one. Out: their numbers in rows, and s
 from __future__ import annotations
 
 import logging
+import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -62,8 +63,10 @@ class WatchedPorts:
         """Of those that could not be attached to."""
         self._indexes, self._numbers = np.zeros(0, np.uint32), np.zeros(0, np.int64)
         self._looked_ns = 0
+        self._all: list[tuple[int, str]] = []
+        self._found: Mapping[int, str] = {}
         try:
-            for index, name in find().items():
+            for index, name in self._find_if_changed().items():
                 self._add(index, name)
         except BaseException:
             self.close()
@@ -80,7 +83,7 @@ class WatchedPorts:
         if 0 <= now_ns - self._looked_ns < LOOK_AGAIN_NS:
             return []
         before_ns, self._looked_ns = self._looked_ns or now_ns, now_ns
-        found = self._find()
+        found = self._find_if_changed()
         for index, port in self._ports.items():
             if index not in found and not port.is_gone:
                 _log.warning("probe packets: interface %s is gone", port.name)
@@ -112,6 +115,13 @@ class WatchedPorts:
         self._unseen_since_ns = waiting
         self._sort()
         return unseen
+
+    def _find_if_changed(self) -> Mapping[int, str]:
+        """Looks closer, which takes 40 ms where there are 500 interfaces, only if there are others than before."""
+        everything = socket.if_nameindex()
+        if everything != self._all:
+            self._found, self._all = self._find(), everything
+        return self._found
 
     def forget_gone(self) -> None:
         """Gives up those that were gone already when all counters were read last."""
