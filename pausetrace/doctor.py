@@ -268,7 +268,7 @@ def kafka(asked: Asked) -> Iterator[Finding]:
 
 
 def leftovers(asked: Asked) -> Iterator[Finding]:
-    """What an agent left behind that did not end by itself."""
+    """What agents left in the kernel that were killed; a running agent's filters are none of it."""
     if not asked.host.live:
         return
     from probes.attach import leftovers as of_attachments
@@ -282,7 +282,10 @@ def leftovers(asked: Asked) -> Iterator[Finding]:
         yield Finding("leftovers", OK, "none")
     for leftover in found:
         yield Finding(
-            "leftovers", WARNING, str(leftover), "if no agent runs: the next one to start removes it by itself"
+            "leftovers",
+            WARNING,
+            str(leftover),
+            "its agent was killed: start any, and it is removed",
         )
 
 

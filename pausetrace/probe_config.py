@@ -37,18 +37,22 @@ _Percent = Annotated[float, msgspec.Meta(gt=0, le=100, description="a number abo
 class ProbeConfig(msgspec.Struct, frozen=True):
     """One probe: whether it runs, its window, and from where on a latency is told as an event of its own.
 
-    The threshold is "" where the probe has none: then there is no such setting.
+    The threshold, and how packets are looked at, are "" where the probe has none: then there is no such setting.
     """
 
     enable: bool = True
     interval: Duration = "1s"
     threshold: Duration = ""
+    attach: str = ""
 
 
 def _defaults() -> dict[str, ProbeConfig]:
     return {
         kind.name: ProbeConfig(
-            kind.on, duration_words(kind.interval_ns), duration_words(kind.threshold_ns) if kind.threshold_ns else ""
+            kind.on,
+            duration_words(kind.interval_ns),
+            duration_words(kind.threshold_ns) if kind.threshold_ns else "",
+            kind.attach,
         )
         for kind in PROBES
     }
@@ -74,6 +78,10 @@ class ProbesConfig(msgspec.Struct, frozen=True):
 def complaint(key: str, value: Scalar) -> str:
     """What is wrong with a value of [probes] or [probes.NAME] that is of the right type; "" if nothing is."""
     name = key.rpartition(".")[2]
+    if name == "attach":
+        from probes.attach import ATTACH_MODES
+
+        return "" if value in ATTACH_MODES else f"is none of {', '.join(ATTACH_MODES)}"
     if name not in ("interval", "threshold"):
         return ""
     least_ns, most_ns = (
@@ -94,7 +102,9 @@ def agent_settings(config: ProbesConfig, names: Collection[str] = ()) -> AgentSe
 
     chosen = _chosen(names)
     probes = {
-        name: ProbeSettings(parse_duration(own.interval), parse_duration(own.threshold) if own.threshold else 0)
+        name: ProbeSettings(
+            parse_duration(own.interval), parse_duration(own.threshold) if own.threshold else 0, own.attach
+        )
         for name, own in config.each.items()
         if (name in chosen if names else own.enable)
     }

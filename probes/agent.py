@@ -11,8 +11,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from probes.attach import leftovers
 from probes.budget import Budget
 from probes.opening import Opener, TableOpener
 from probes.output import Output
@@ -102,6 +104,7 @@ class Agent:
         end_s = None if duration_s is None else time.monotonic() + duration_s
         try:
             self._output.expect(self._settings.kinds(self._table))
+            self._clean()
             for kind in self._settings.kinds(self._table):
                 self._start(kind)
             while not stop.is_set() and (end_s is None or time.monotonic() < end_s):
@@ -110,6 +113,16 @@ class Agent:
             self._end(in_order=False)
             raise
         self._end(in_order=True)
+
+    def _clean(self) -> None:
+        """Takes away what agents that were killed left in the kernel, whatever probes this one runs."""
+        if not isinstance(self._opener, TableOpener) or self._settings.root.resolve() != Path("/"):
+            return
+        try:
+            for leftover in leftovers(remove=True):
+                _log.warning("removed what an agent left that was killed: %s", leftover)
+        except OSError as err:
+            _log.info("what killed agents left cannot be removed: %s", err)
 
     def _turn(self) -> None:
         taken = self._gather(self._wait_s)

@@ -1,7 +1,8 @@
 """Attaches loaded programs, each in the way that leaves nothing behind, and finds what a crash left all the same.
 
 In: file descriptors of programs. Out: file descriptors of links, which detach when they are closed, also by a crash; a
-clsact filter has none: it bears our handle, by which the next start, or doctor, removes it.
+clsact filter has none: it bears a handle of ours, which its agent claims for as long as it lives, so that the next one
+to start knows what a dead one left, and removes that alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from probes import bpf_call
@@ -35,8 +35,8 @@ _BPF_FD, _BPF_NAME, _BPF_FLAGS, _DIRECT_ACTION = 6, 7, 8, 1
 _CLSACT_PARENT = 0xFFFFFFF1
 _CLSACT_SIDES = {SIDE_RX: 0xFFFFFFF2, SIDE_TX: 0xFFFFFFF3}
 _ETH_P_ALL = 0x0003
-HANDLE = 0x50545243
-"""Of our clsact filters ("PTRC"); another program's filter never has it by chance."""
+HANDLE, HANDLES = 0x50545200, 256
+"""The first of our clsact filters' handles ("PTR" and a number); another program's filter never has it by chance."""
 PREFERENCE = 1
 _NAME = b"pausetrace"
 
@@ -48,14 +48,23 @@ class Attached:
         self.where = where
         self._link_fd, self._clsact = link_fd, clsact
 
+    def holds(self) -> bool:
+        """Whether the program is still there: it goes with its interface, and others can take a filter away."""
+        if self._clsact is not None:
+            return self._clsact.holds()
+        return self._link_fd >= 0 and bpf_call.link_target(self._link_fd) != 0
+
     def close(self) -> None:
         """Detaches; may be called twice."""
         if self._link_fd >= 0:
             os.close(self._link_fd)
             self._link_fd = -1
         if self._clsact is not None:
-            self._clsact.remove()
-            self._clsact = None
+            try:
+                self._clsact.remove()
+            finally:
+                self._clsact.give_up()
+                self._clsact = None
 
 
 def attach_tracepoint(program_fd: int, tracepoint: str) -> Attached:
@@ -101,42 +110,76 @@ def _link(program_fd: int, index: int, attach_type: int, flags: int) -> int:
 
 
 class Leftover(NamedTuple):
-    """A clsact filter of ours that no agent may be behind any more."""
+    """A clsact filter of ours whose agent does not live any more."""
 
     interface: str
     side: int
+    handle: int
 
     def __str__(self) -> str:
-        return f"clsact filter {_NAME.decode()} on {self.interface} {SIDES[self.side]} (handle {HANDLE:#x})"
+        return f"clsact filter {_NAME.decode()} on {self.interface} {SIDES[self.side]} (handle {self.handle:#x})"
 
 
-def leftovers(interfaces: Sequence[str] = ()) -> list[Leftover]:
-    """Our clsact filters on these interfaces, or on all. A running agent's are among them: ask whether one runs."""
-    names = interfaces or [name for _, name in socket.if_nameindex()]
-    return [
-        Leftover(name, side)
-        for name in names
-        for side in _CLSACT_SIDES
-        if HANDLE in _Clsact(socket.if_nametoindex(name), side).handles()
-    ]
-
-
-def remove_leftovers(interfaces: Sequence[str] = ()) -> list[Leftover]:
-    """Removes them, and says which they were."""
-    found = leftovers(interfaces)
-    for leftover in found:
-        _Clsact(socket.if_nametoindex(leftover.interface), leftover.side).remove()
+def leftovers(*, remove: bool = False) -> list[Leftover]:
+    """The clsact filters that dead agents left on interfaces of this network namespace; removes them if asked to."""
+    found = []
+    for index, name in socket.if_nameindex():
+        for side in _CLSACT_SIDES:
+            clsact = _Clsact(index, side)
+            for handle in clsact.handles():
+                if not HANDLE <= handle < HANDLE + HANDLES or not clsact.claim(handle):
+                    continue
+                try:
+                    if remove:
+                        clsact.remove()
+                    found.append(Leftover(name, side, handle))
+                finally:
+                    clsact.give_up()
     return found
 
 
 class _Clsact:
-    """Our filter at one side of an interface's clsact qdisc (net/sched/cls_bpf.c)."""
+    """A filter of ours at one side of an interface's clsact qdisc (net/sched/cls_bpf.c).
+
+    A handle is claimed by an abstract socket (unix(7)): it belongs to the network namespace, as the filter does, and
+    goes with the process that holds it.
+    """
 
     def __init__(self, index: int, side: int) -> None:
-        self._index, self._parent = index, _CLSACT_SIDES[side]
+        self._index, self._side, self._parent = index, side, _CLSACT_SIDES[side]
+        self._handle = 0
+        self._claim: socket.socket | None = None
+
+    def claim(self, handle: int) -> bool:
+        """Takes the handle, unless a process that lives has it."""
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0pausetrace clsact {self._index} {self._side} {handle:#x}")
+        except OSError as error:
+            claim.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return False
+        self._handle, self._claim = handle, claim
+        return True
+
+    def give_up(self) -> None:
+        """Leaves the handle to others."""
+        if self._claim is not None:
+            self._claim.close()
+            self._claim = None
 
     def put(self, program_fd: int) -> None:
-        """Puts the program there, in the place of one that we left; makes the qdisc where there is none."""
+        """Puts the program there, beside those of agents that live; makes the qdisc where there is none."""
+        if not any(self.claim(handle) for handle in range(HANDLE, HANDLE + HANDLES)):
+            raise OSError(errno.EBUSY, f"{HANDLES} agents are there already")
+        try:
+            self._put(program_fd)
+        except BaseException:
+            self.give_up()
+            raise
+
+    def _put(self, program_fd: int) -> None:
         qdisc = self._message(0xFFFF0000, _CLSACT_PARENT, 0) + attribute(_KIND, b"clsact\0")
         options = attribute(_BPF_FD, struct.pack("=I", program_fd)) + attribute(_BPF_NAME, _NAME + b"\0")
         options += attribute(_BPF_FLAGS, struct.pack("=I", _DIRECT_ACTION))
@@ -164,6 +207,10 @@ class _Clsact:
         finally:
             route.close()
 
+    def holds(self) -> bool:
+        """Whether the filter is there."""
+        return self._handle in self.handles()
+
     def handles(self) -> list[int]:
         """Handles of all bpf filters at this side."""
         route = RouteSocket()
@@ -182,7 +229,7 @@ class _Clsact:
         return found
 
     def _filter(self) -> bytes:
-        return self._message(HANDLE, self._parent, PREFERENCE << 16 | socket.htons(_ETH_P_ALL))
+        return self._message(self._handle, self._parent, PREFERENCE << 16 | socket.htons(_ETH_P_ALL))
 
     def _message(self, handle: int, parent: int, information: int) -> bytes:
         """Struct tcmsg."""

@@ -41,6 +41,14 @@ def run_time(program_fd: int) -> tuple[int, int]:
     return int(time_ns), int(count)
 
 
+def link_target(link_fd: int) -> int:
+    """The ifindex that a link of tcx or XDP leads to; 0 when the interface is gone or has left the namespace."""
+    info = ctypes.create_string_buffer(128)
+    bpf(OBJ_GET_INFO, bytearray(struct.pack("=IIQ", link_fd, len(info), ctypes.addressof(info))))
+    # struct bpf_link_info: type, id, prog_id; then at 16 what its type has, here ifindex first.
+    return int(struct.unpack_from("=I", info, 16)[0])
+
+
 def enable_statistics() -> int:
     """Makes the kernel time all BPF programs until the returned file descriptor is closed (Linux 5.8)."""
     return bpf(ENABLE_STATS, bytearray(struct.pack("=I", 0)))

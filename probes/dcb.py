@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from probes.host_root import HostRoot
 from probes.netlink import RouteSocket, attribute, attributes
-from stream.facts import DSCPS, PRIORITIES
+from stream.facts import DSCPS, PRIORITIES, PriorityMaps
 
 RTM_GETDCB = 78
 DCB_CMD_IEEE_GET = 21
@@ -63,6 +63,17 @@ class Dcb(NamedTuple):
             (app.priority for app in self.apps if (app.selector, app.protocol) == (ETHERTYPE_SELECTOR, 0)), 0
         )
         return tuple(by_dscp.get(dscp, default) for dscp in range(DSCPS))
+
+
+def priority_maps(told: Sequence[Dcb]) -> tuple[PriorityMaps | None, int]:
+    """The maps that all NICs of a host which have one agree on, and how many maps they do not agree on."""
+    dscp = {each.dscp_to_priority for each in told} - {None}
+    classes = {each.priority_to_traffic_class for each in told} - {None}
+    maps = PriorityMaps(
+        dscp_to_priority=dscp.pop() if len(dscp) == 1 else None,
+        priority_to_traffic_class=classes.pop() if len(classes) == 1 else None,
+    )
+    return (None if maps == PriorityMaps() else maps), (len(dscp) > 1) + (len(classes) > 1)
 
 
 class DcbReader:

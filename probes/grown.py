@@ -13,7 +13,7 @@ Counts = npt.NDArray[np.uint64]
 
 
 class Grown:
-    """Remembers the counters of the last look; a key that was not there then began at 0."""
+    """Remembers the counters of the last look; a key that was not there then, or had counted more, began at 0."""
 
     def __init__(self, counters: int) -> None:
         self._keys = np.zeros(0, np.uint64)
@@ -25,7 +25,8 @@ class Grown:
         if len(self._keys):
             place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             known = self._keys[place] == keys
-            growth[known] -= self._counts[place[known]]
+            before = self._counts[place[known]]
+            growth[known] -= np.where(before <= counts[known], before, 0)
         order = np.argsort(keys)
         self._keys, self._counts = keys[order], counts[order]
         return growth

@@ -75,6 +75,13 @@ class Map:
         buffer = ctypes.create_string_buffer(value, self.value_bytes)
         self._call(bpf_call.MAP_UPDATE, key, ctypes.addressof(buffer))
 
+    def delete(self, key: bytes) -> None:
+        """Takes an entry out of a hash. Raises KeyError."""
+        try:
+            self._call(bpf_call.MAP_DELETE, key, 0)
+        except FileNotFoundError:
+            raise KeyError(key) from None
+
     def _call(self, command: int, key: bytes, value_address: int) -> None:
         assert len(key) == self.key_bytes
         buffer = ctypes.create_string_buffer(key, len(key))

@@ -107,5 +107,5 @@ def _settings(wanted: Sequence[Options]) -> Settings:
     thresholds: Mapping[str, int] = {o.name: o.threshold_ns for o in wanted if o.threshold_ns}
     return programs.Settings(
         any_of.fabric, any_of.device, any_of.interfaces, window_ns=any_of.interval_ns, threshold_ns=thresholds,
-        per_cpu=any_of.per_cpu,
+        per_cpu=any_of.per_cpu, attach_mode=next((o.attach for o in wanted if o.attach), "auto"),
     )  # fmt: skip

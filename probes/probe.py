@@ -52,7 +52,8 @@ class Options(NamedTuple):
     `name` is its name in the table, `device` what rows and facts call this host, `root` the tree with /sys and /proc
     (not `/` where a tree of another host is read). `threshold_ns` is from where on a latency is an outlier.
     `interfaces` are patterns of names of interfaces to watch; none given means every one with a device behind it.
-    `rails` names the rail of the fabric that an interface belongs to.
+    `rails` names the rail of the fabric that an interface belongs to. `attach` is how packets are looked at, one of
+    ATTACH_MODES, "" of other probes.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Options(NamedTuple):
     interfaces: tuple[str, ...] = ()
     per_cpu: bool = False
     rails: Mapping[str, str] = MappingProxyType({})
+    attach: str = ""
 
 
 class Unavailable(NamedTuple):

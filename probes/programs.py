@@ -18,23 +18,24 @@ import numpy as np
 
 from probes import btf
 from probes.addresses import addresses
-from probes.attach import ATTACH_MODES, Attached, attach_packets, attach_tracepoint, remove_leftovers
+from probes.attach import ATTACH_MODES, Attached, attach_packets, attach_tracepoint, leftovers
 from probes.compile import Compiled, bcc_directory, compile_programs
+from probes.dcb import DcbReader, priority_maps
 from probes.flows import FLOW, RETRANSMITS, Opened
 from probes.hardware_errors import COUNT, MEMORY, PCIE, HardwareErrorsProbe
 from probes.histogram import HISTOGRAM, Histogram
 from probes.host_root import HostRoot
-from probes.interfaces import interfaces, no_interface
+from probes.interfaces import NET, interfaces, no_interface
 from probes.latency import NAPI_STATE, LatencyProbe, Outliers, Slot
 from probes.maps import Map
-from probes.packets import PORT, PORT_KEY, PacketsProbe
+from probes.packets import PORT, PacketsProbe, tell_single_pauses
 from probes.probe import Probe, Unavailable
 from probes.ring import Ring
 from probes.sources import LATENCY_SOURCES, SOURCES
 from probes.tcp_retransmits import TcpRetransmitsProbe
+from probes.watched_ports import WatchedPorts
 from stream.errors import PausetraceError
 from stream.facts import PriorityMaps
-from stream.kinds import SIDE_RX, SIDE_TX
 from stream.record import c_header
 
 READ_INTERVAL_S = 0.02
@@ -75,7 +76,6 @@ class Settings(NamedTuple):
     per_cpu: bool = False
     max_flows: int = 16_384
     ring_bytes: int = 4 << 20
-    priorities: PriorityMaps | None = None
 
 
 def available(name: str, settings: Settings, root: Path = Path("/")) -> Unavailable | None:
@@ -259,30 +259,46 @@ def _open(name: str, module: _Module, settings: Settings) -> Probe:
 
 
 def _open_packets(module: _Module, settings: Settings) -> Probe:
-    chosen = [each.name for each in interfaces(HostRoot(), settings.interfaces)]
-    remove_leftovers(chosen)
-    names: dict[int, str] = {}
-    attached: list[Attached] = []
+    host = HostRoot()
+
+    def find() -> dict[int, str]:
+        names = [each.name for each in interfaces(host, settings.interfaces)]
+        numbers = ((host.number(f"{NET}/{name}/ifindex"), name) for name in names)
+        return {number: name for number, name in numbers if number is not None}
+
+    def attach(name: str) -> list[Attached]:
+        ingress, egress, xdp = (module.program(f"packets_{each}") for each in ("ingress", "egress", "xdp"))
+        return attach_packets(ingress, egress, xdp, name, settings.attach_mode)
+
+    dcb = DcbReader(host)
+
+    def read_priorities() -> PriorityMaps | None:
+        answers = (dcb.read(name) for name in watched.names if name)
+        return priority_maps([answer for answer in answers if answer is not None])[0]
+
+    leftovers(remove=True)
+    tell_single_pauses(module.settings, 1)
     ports = module.map("ports", PORT)
+    watched = WatchedPorts(ports, find, attach)
     ring = None
+    release = module.use()
+
+    def released() -> None:
+        dcb.close()
+        release()
+
     try:
-        for name in chosen:
-            index = int(Path(f"/sys/class/net/{name}/ifindex").read_text())
-            for side in (SIDE_RX, SIDE_TX):
-                ports.update(np.array([(index, side)], PORT_KEY).tobytes(), bytes(PORT.itemsize))
-            names[index] = name
-            ingress, egress, xdp = (module.program(f"packets_{each}") for each in ("ingress", "egress", "xdp"))
-            attached += attach_packets(ingress, egress, xdp, name, settings.attach_mode)
         ring = module.ring("pauses")
         return PacketsProbe(
-            ring, module.map("flows", FLOW), ports, module.settings, attached, names, _opened(settings),
-            window_ns=settings.window_ns, priorities=settings.priorities, hit_ns=HIT_NS["packets"],
-            released=module.use(),
+            ring, module.map("flows", FLOW), ports, module.settings, watched, _opened(settings),
+            window_ns=settings.window_ns, read_priorities=read_priorities, hit_ns=HIT_NS["packets"],
+            released=released,
         )  # fmt: skip
     except BaseException:
-        for each in (*attached, ports, ring):
+        for each in (watched, ring):
             if each is not None:
                 each.close()
+        released()
         raise
 
 

@@ -21,6 +21,7 @@ class ProbeSettings(NamedTuple):
 
     interval_ns: int
     threshold_ns: int = 0
+    attach: str = ""
 
 
 class AgentSettings(NamedTuple):
@@ -42,13 +43,17 @@ class AgentSettings(NamedTuple):
 
     def options(self, kind: ProbeKind) -> Options:
         """How this probe is to be made."""
-        own = self.probes.get(kind.name, ProbeSettings(kind.interval_ns, kind.threshold_ns))
+        own = self.probes.get(kind.name, _own(kind))
         return Options(
             kind.name, self.device, self.fabric, own.interval_ns, own.threshold_ns, self.root, self.interfaces,
-            self.per_cpu, self.rails,
+            self.per_cpu, self.rails, own.attach,
         )  # fmt: skip
 
 
 def defaults(table: tuple[ProbeKind, ...] = PROBES) -> dict[str, ProbeSettings]:
     """The probes that run where nobody says which."""
-    return {kind.name: ProbeSettings(kind.interval_ns, kind.threshold_ns) for kind in table if kind.on}
+    return {kind.name: _own(kind) for kind in table if kind.on}
+
+
+def _own(kind: ProbeKind) -> ProbeSettings:
+    return ProbeSettings(kind.interval_ns, kind.threshold_ns, kind.attach)

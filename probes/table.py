@@ -27,7 +27,7 @@ class ProbeKind(NamedTuple):
     (all of correlate waits as long as the longest of them), instead of telling instants and states. `instants`: its
     rows may lie anywhere between two reads, as those of a ring buffer do, instead of at the read. `read_ns` is how
     often it is read, where a ring has to be emptied more often than its windows are over. `threshold_ns` is 0 where
-    the probe knows none.
+    the probe knows none. `attach` is how a probe of packets is attached (probes/attach.py), "" of all others.
     """
 
     name: str
@@ -40,6 +40,7 @@ class ProbeKind(NamedTuple):
     sums: bool = True
     instants: bool = False
     read_ns: int = 0
+    attach: str = ""
 
 
 # fmt: off
@@ -57,7 +58,7 @@ PROBES: tuple[ProbeKind, ...] = (
     ProbeKind("tcp_retransmits", PROGRAMS, ("host", "flow"), "TCP segments sent again, by flow", instants=True),
     ProbeKind("packets", PROGRAMS, ("pfc", "ecn", "flowbytes", "host", "flow"),
               "PFC pause frames, ECN marks, CNPs and bytes of flows among the packets that the kernel sees",
-              on=False, instants=True, read_ns=50 * MS_NS),
+              on=False, instants=True, read_ns=50 * MS_NS, attach="auto"),
     ProbeKind("memory_errors", PROGRAMS, ("host",), "memory errors as the kernel reports them (RAS), instead of edac",
               on=False, instants=True),
     ProbeKind("pcie_errors", PROGRAMS, ("pcie",), "PCIe errors as the kernel reports them (RAS), instead of aer",

@@ -48,6 +48,7 @@ def register(verbs: Verbs) -> None:
     parser.add_argument("--duration", metavar="TIME", help="stop after so long, such as 30s")
     parser.add_argument("--interval", metavar="TIME", help="window of every probe, such as 500ms")
     parser.add_argument("--threshold", metavar="TIME", help="tell latencies from here on one by one, such as 2ms")
+    parser.add_argument("--attach", metavar="MODE", help="look at packets by auto, tcx, clsact or xdp-generic")
     parser.add_argument("--per-cpu", action="store_true", default=None, help="one histogram a CPU")
     parser.add_argument(
         "--interface", metavar="NAME", action="append", default=[],
@@ -109,6 +110,8 @@ def _load(args: argparse.Namespace) -> Loaded:
         flags[f"probes.{kind.name}.interval"] = args.interval
         if kind.threshold_ns:
             flags[f"probes.{kind.name}.threshold"] = args.threshold
+        if kind.attach:
+            flags[f"probes.{kind.name}.attach"] = args.attach
     return load_config(args, flags)
 
 
@@ -123,6 +126,8 @@ def _settings(args: argparse.Namespace, loaded: Loaded) -> AgentSettings:
         )
     if args.threshold and not any(own.threshold_ns for own in settings.probes.values()):
         raise ConfigError("--threshold: none of these probes has one", "leave it out")
+    if args.attach and not any(own.attach for own in settings.probes.values()):
+        raise ConfigError("--attach: packets alone has it, which is not among these probes", "leave it out")
     return settings
 
 

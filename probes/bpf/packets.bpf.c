@@ -57,12 +57,11 @@ struct port {
     u64 pfc_frames;
     u64 pause_frames;
     u64 truncated_frames; /* pause frames cut short */
-    u64 unlisted_packets; /* of flows that found no room in `flows` */
-    u64 unlisted_bytes;
-    u64 unlisted_ce;
     u64 xoff[9];
     u64 xon[9];
     u64 quanta[9];
+    u64 untold[9]; /* of xoff and xon together, those that were not told one by one */
+    struct flow unlisted; /* of all flows that found no room in `flows`, whose id is 0 */
 };
 
 /* MAX_FLOWS x (48 + 112) bytes, and what the kernel adds. What finds no room is counted at its port. */
@@ -159,6 +158,8 @@ ALWAYS_INLINE void count_pause(struct port *port, u32 ifindex, u8 side, u8 prior
     add(&port->quanta[priority], quanta);
     if (single)
         tell_pause(ifindex, side, priority, quanta, now_ns);
+    else
+        add(&port->untold[priority], 1);
 }
 
 ALWAYS_INLINE void count_mac_control(u8 *payload, u8 *end, u32 ifindex, u8 side, struct port *port) {
@@ -325,13 +326,8 @@ ALWAYS_INLINE int look(struct __sk_buff *skb, u8 side) {
         opened.id = flow_id(&key.tuple);
         flows.insert(&key, &opened);
         flow = flows.lookup(&key);
-        if (!flow) {
-            add(&port->unlisted_packets, segments);
-            add(&port->unlisted_bytes, bytes);
-            if (ecn == 3)
-                add(&port->unlisted_ce, segments);
-            return GO_ON;
-        }
+        if (!flow)
+            flow = &port->unlisted;
     }
     flow->last_ns = bpf_ktime_get_ns();
     add(&flow->packets, segments);

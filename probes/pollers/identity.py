@@ -10,12 +10,12 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from probes.addresses import MAX_ADDRESSES, addresses
-from probes.dcb import Dcb, DcbReader
+from probes.dcb import DcbReader, priority_maps
 from probes.host_root import HostRoot
 from probes.interfaces import NET, Interface, interfaces, lies_on, no_interface, rdma_ports, speed_mbps
 from probes.poller import Poller
 from probes.probe import Options, Probe, Reading, Unavailable
-from stream.facts import Device, Port, PriorityMaps
+from stream.facts import Device, Port
 from stream.publisher import UNSENT
 from stream.ranges import MAX_NAME_CHARS
 
@@ -60,10 +60,12 @@ def identity(host: HostRoot, options: Options, dcb: DcbReader, counted: Counter[
     """The fact as of now, valid from 0."""
     own = interfaces(host, options.interfaces)
     told = [answer for each in own if (answer := dcb.read(each.name)) is not None]
+    maps, disputed = priority_maps(told)
+    counted["nics_sort_differently"] += disputed
     return Device(
         fabric=options.fabric, device=options.device, role="host", valid_from_ns=0, stream=UNSENT,
         ports=tuple(_ports(host, own, options)), aliases=_host_names(host, options.device),
-        priorities=_maps(told, counted),
+        priorities=maps,
     )  # fmt: skip
 
 
@@ -155,15 +157,3 @@ def _bonds(host: HostRoot) -> list[_Bond]:
         if members:
             found.append(_Bond(name, frozenset(members.split())))
     return found
-
-
-def _maps(told: list[Dcb], counted: Counter[str]) -> PriorityMaps | None:
-    """The maps that all NICs of the host which have one agree on."""
-    dscp = {each.dscp_to_priority for each in told} - {None}
-    classes = {each.priority_to_traffic_class for each in told} - {None}
-    counted["nics_sort_differently"] += (len(dscp) > 1) + (len(classes) > 1)
-    maps = PriorityMaps(
-        dscp_to_priority=dscp.pop() if len(dscp) == 1 else None,
-        priority_to_traffic_class=classes.pop() if len(classes) == 1 else None,
-    )
-    return None if maps == PriorityMaps() else maps

@@ -92,7 +92,7 @@ def links(host: HostRoot, device: str) -> list[Link]:
     found = []
     path = pci_path(device)
     ends = [_End.of(host, each) for each in path]
-    for at, (lower, upper) in enumerate(zip(ends, [*ends[1:], None], strict=True)):
+    for at, (lower, upper) in enumerate(zip(ends, [*ends[1:], None][: len(ends)], strict=True)):
         # The uppermost is the root port: the link above it is inside the processor.
         if upper is None and len(ends) > 1:
             break

@@ -49,7 +49,7 @@ def test_the_configuration_of_the_page_is_one_and_shows_the_defaults(tmp_path: P
     default = load({}, {}, directory=tmp_path).config.probes
     assert config.each == default.each
     assert config.cpu_percent == default.cpu_percent == DEFAULT_CPU_PERCENT
-    assert tomllib.loads(text)["probes"].keys() - {"runqueue"} == {
+    assert tomllib.loads(text)["probes"].keys() - {"runqueue", "packets"} == {
         name for name in default.__struct_fields__ if name != "each"
     }
 

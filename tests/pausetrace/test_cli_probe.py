@@ -129,6 +129,8 @@ WRONG = {
     "an interval that is too short": (["--interval", "1ms"], 2, "is not from 10ms to 60s"),
     "a threshold of nothing": (["pcie", "--threshold", "1ms"], 2, "--threshold: none of these probes has one"),
     "a threshold that is too long": (["--threshold", "2h"], 2, "is not from 1us to 3600s"),
+    "a way to attach of nothing": (["pcie", "--attach", "tcx"], 2, "--attach: packets alone has it"),
+    "a way to attach that is none": (["packets", "--attach", "xdp"], 2, "which is none of auto, tcx, clsact, xdp-gen"),
     "a duration that is none": (["pressure", "--duration", "soon"], 2, "--duration soon is no duration"),
     "a host root that is none": (["--host-root", "/nowhere"], 2, "--host-root /nowhere is no folder"),
     "a fabric with a slash": (["--fabric", "a/b"], 2, "--fabric: probes.fabric is 'a/b', not a name without /"),
@@ -189,6 +191,7 @@ def test_the_configuration_says_what_runs(tmp_path: Path) -> None:
     assert settings.rails == {"ens1np0": "0"}
     assert settings.probes["pcie"].interval_ns == 100_000_000
     assert settings.probes["runqueue"].threshold_ns == 3_000_000
+    assert settings.probes["runqueue"].attach == ""
     on = {kind.name for kind in PROBES if kind.on}
     assert set(settings.probes) == on - {"gpu"}
 
@@ -197,6 +200,8 @@ BAD_SETTINGS = {
     "[probes.pcie]\nintervall = '1s'": ":2: no key 'pcie.intervall' in section 'probes'; did you mean 'pcie.interval'?",
     "[probes.pci]\ninterval = '1s'": ":2: no key 'pci.interval' in section 'probes'; did you mean 'pcie.interval'?",
     "[probes.pcie]\nthreshold = '1s'": ":2: no key 'pcie.threshold' in section 'probes'",
+    "[probes.pcie]\nattach = 'tcx'": ":2: no key 'pcie.attach' in section 'probes'",
+    "[probes.packets]\nattach = 'xdp'": ":2: probes.packets.attach is 'xdp', which is none of auto, tcx, clsact",
     "[probes.pcie]\ninterval = 5": ':2: probes.pcie.interval is 5, not a duration such as "500ms" or "2s"',
     "[probes.pcie]\ninterval = '5'": ":2: probes.pcie.interval is '5', which is no duration: write a number with ns",
     "[probes.pcie]\ninterval = '2m'": ":2: probes.pcie.interval is '2m', which is not from 10ms to 60s",

@@ -7,6 +7,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from probes.packets import PacketsProbe, speed_mbps
+from probes.dcb import App, Dcb, DcbReader
+from probes.packets import OTHER_NAK, RNR_NAK, SEQUENCE_NAK, PacketsProbe, speed_mbps
 from probes.probe import Reading, Unavailable
 from probes.programs import Settings, open_probes
 from stream import kinds
@@ -24,7 +26,8 @@ from stream.facts import Flow
 from stream.flow_id import flow_id, flow_text
 from stream.record import Events, joined
 from tests.probes import frames
-from tests.probes.network_lab import add_cable, in_namespace, send
+from tests.probes.network_lab import add_cable, in_namespace, ip, send, traffic_control
+from tests.probes.sample_probes import wait_until
 
 pytestmark = pytest.mark.ebpf
 NEAR, FAR = "near0", "far0"
@@ -66,7 +69,7 @@ def ports_of(reading: Reading, topic: str) -> Sequence[str]:
 
 
 def flows_of(probe: PacketsProbe, side: int) -> dict[frames.FlowKey, Counter[str]]:
-    keys, values = probe.counted()
+    keys, values = probe.flow_counters()
     found: dict[frames.FlowKey, Counter[str]] = {}
     for key, value in zip(keys, values, strict=True):
         if key["side"] == side:
@@ -208,6 +211,49 @@ def test_windows_add_up_to_what_was_counted_and_a_flow_without_room_is_counted_a
     in_lab(run)
 
 
+def test_nothing_of_flows_without_room_is_lost_on_either_side(sent: list[bytes], seen: frames.Seen) -> None:
+    codes = {"sequence_naks": SEQUENCE_NAK, "rnr_naks": RNR_NAK, "other_naks": OTHER_NAK}
+
+    def run() -> None:
+        probe = opened("tcx", max_flows=2)
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        send(FAR, sent)
+        reading = probe.read(now_ns + WINDOW_NS)
+        total = Counter[str]()
+        for counters in seen.flows.values():
+            total += counters
+        for side in (kinds.SIDE_RX, kinds.SIDE_TX):
+            ecn, host = drained(reading, "ecn"), drained(reading, "host")
+            ecn, host = ecn[ecn["side"] == side], host[host["side"] == side]
+            marks = ecn[ecn["kind"] == kinds.ECN_MARKED]
+            assert marks["value"].sum() == total["ce"]
+            assert 0 in marks["flow"]
+            assert ecn["value"][ecn["kind"] == kinds.BY_NAME["CNP"].code].sum() == total["cnps"]
+            for name, code in codes.items():
+                of_code = host[host["extra"] == code]
+                assert of_code["value"].sum() == total[name] > 0
+            assert set(host["flow"][host["priority"] == kinds.NO_PRIORITY]) == {0}
+        assert len([fact for fact in reading.facts if isinstance(fact, Flow)]) <= 2
+        # Marked packets or none: the share of marks needs both.
+        send(FAR, map(bytes, able_frames(40)))
+        marks = drained(probe.read(now_ns + 2 * WINDOW_NS), "ecn")
+        told = marks[(marks["flow"] == 0) & (marks["side"] == kinds.SIDE_RX)]
+        assert [(int(row["value"]), int(row["extra"])) for row in told] == [(0, 40)]
+        probe.close()
+
+    in_lab(run)
+
+
+def able_frames(count: int) -> list[Any]:
+    """ECT(0) packets of so many flows, none of them marked."""
+    there = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+    return [
+        there / IP(src="10.9.0.1", dst="10.9.0.2", tos=2) / UDP(sport=port, dport=9) / Raw(b"x")
+        for port in range(2000, 2000 + count)
+    ]
+
+
 def test_reduced_it_counts_pause_frames_and_tells_no_single_one() -> None:
     def run() -> None:
         probe = opened("tcx")
@@ -225,6 +271,158 @@ def test_reduced_it_counts_pause_frames_and_tells_no_single_one() -> None:
         send(FAR, [bytes(frames.pfc({3: 9, 4: 0}))])
         rows = passed(probe.read(now_ns + 2 * WINDOW_NS))
         assert sorted(rows["kind"].tolist()) == [kinds.PFC_XOFF] * 2 + [kinds.PFC_XON] * 2
+        probe.close()
+
+    in_lab(run)
+
+
+def test_each_frame_is_told_once_however_the_step_changes_within_a_window() -> None:
+    def run() -> None:
+        probe = opened("tcx")
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        pause = [bytes(frames.pfc({3: 65_535}))]
+        single = counted = 0
+
+        def read(ns: int) -> None:
+            nonlocal single, counted
+            reading = probe.read(ns)
+            assert not reading.lost
+            rows = drained(reading, "pfc")
+            rows = rows[rows["side"] == kinds.SIDE_RX]
+            single += int((rows["kind"] == kinds.PFC_XOFF).sum())
+            counted += int(rows["value"][rows["kind"] == kinds.PFC_FRAMES].sum())
+
+        for window in range(1, 4):
+            send(FAR, pause * 100)
+            probe.reduce()
+            send(FAR, pause * 30)
+            read(now_ns + window * WINDOW_NS - WINDOW_NS // 2)
+            send(FAR, pause * 7)
+            probe.restore()
+            send(FAR, pause * 200)
+            read(now_ns + window * WINDOW_NS)
+            assert (single, counted) == (300 * window, 37 * window)
+        probe.close()
+
+    in_lab(run)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_interface_that_comes_back_is_looked_at_again_and_the_time_between_is_told(mode: str) -> None:
+    pause = [bytes(frames.pfc({3: 65_535, 4: 0}))]
+
+    def run() -> None:
+        probe = opened(mode, interfaces=("near*",))
+        now_ns = time.time_ns()
+
+        def read() -> Reading:
+            nonlocal now_ns
+            now_ns += WINDOW_NS
+            return probe.read(now_ns)
+
+        def told(reading: Reading) -> Counter[str]:
+            pauses = passed(reading)
+            names = ports_of(reading, "pfc") if len(pauses) else []
+            return Counter(names[port] for port in pauses["port"][pauses["side"] == kinds.SIDE_RX].tolist())
+
+        def lost(reading: Reading) -> list[tuple[str, int, int, int, int]]:
+            return sorted((each.topic, each.rows, each.reason, each.first_ns, each.last_ns) for each in reading.lost)
+
+        def unseen(interfaces: int) -> list[tuple[str, int, int, int, int]]:
+            span = (now_ns - WINDOW_NS, now_ns)
+            topics = ("ecn", "flowbytes", "host", "pfc")
+            return [(topic, interfaces, kinds.SOURCE_NOT_READ, *span) for topic in topics]
+
+        read()
+        for turn in range(1, 4):
+            send(FAR, pause * 10)
+            ip("link", "delete", NEAR)  # the ring and the counters still have what came of it
+            reading = read()
+            assert (told(reading), lost(reading)) == (Counter({NEAR: 20}), [])
+            add_cable(NEAR, FAR)
+            add_cable(f"near{turn}", f"far{turn}")
+            assert lost(read()) == unseen(2)
+            send(FAR, pause * 3)
+            send(f"far{turn}", pause * 2)
+            reading = read()
+            assert (told(reading), lost(reading)) == (Counter({NEAR: 6, f"near{turn}": 4}), [])
+        assert (probe.counted["interfaces_gone"], probe.counted["interfaces_come"]) == (3, 6)
+        ip("link", "set", NEAR, "down")
+        ip("link", "set", NEAR, "name", "near9")
+        ip("link", "set", "near9", "up")
+        wait_until(lambda: Path(f"/sys/class/net/{FAR}/operstate").read_text() == "up\n")
+        assert not lost(read())
+        send(FAR, pause)
+        assert told(read()) == Counter({"near9": 2})
+        keys, _ = probe.port_counters()
+        assert len(keys) == 2 * 4
+        probe.close()
+
+    in_lab(run)
+
+
+def test_a_filter_that_somebody_took_away_is_put_back() -> None:
+    def run() -> None:
+        probe = opened("clsact", interfaces=(NEAR,))
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        traffic_control("qdisc", "delete", "dev", NEAR, "clsact")
+        reading = probe.read(now_ns + WINDOW_NS)
+        assert [each.reason for each in reading.lost] == [kinds.SOURCE_NOT_READ] * 4
+        send(FAR, [bytes(frames.pfc({3: 9}))] * 5)
+        assert len(passed(probe.read(now_ns + 2 * WINDOW_NS))) == 5
+        probe.close()
+
+    in_lab(run)
+
+
+def test_priorities_are_those_that_the_hosts_dcb_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    apps = [App(5, 5, 26)]
+    # No driver of a virtual interface has DCB.
+    monkeypatch.setattr(DcbReader, "read", lambda _self, name: Dcb(None, None, tuple(apps)) if name == NEAR else None)
+
+    def run() -> None:
+        probe = opened("tcx")
+        now_ns = time.time_ns()
+        probe.read(now_ns)
+        there = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(
+            src="10.9.0.1", dst="10.9.0.2", tos=26 << 2
+        )
+
+        def told() -> set[tuple[int, int]]:
+            send(FAR, [bytes(there / UDP(sport=9, dport=9) / Raw(b"x"))])
+            rows = drained(probe.read(now_ns), "flowbytes")
+            return set(zip(rows["priority"].tolist(), rows["quality"].tolist(), strict=True))
+
+        now_ns += WINDOW_NS
+        assert told() == {(5, 0)}
+        apps[0] = App(5, 6, 26)
+        now_ns += 11 * WINDOW_NS
+        told()
+        now_ns += WINDOW_NS
+        assert told() == {(6, 0)}
+        apps.clear()
+        now_ns += 11 * WINDOW_NS
+        told()
+        now_ns += WINDOW_NS
+        assert told() == {(3, kinds.ESTIMATED)}
+        probe.close()
+
+    in_lab(run)
+
+
+def test_a_pause_of_one_quantum_stops() -> None:
+    def run() -> None:
+        probe = opened("tcx")
+        probe.read(time.time_ns())
+        send(FAR, [bytes(frames.pfc({3: 1, 4: 0}))])
+        pauses = passed(probe.read(time.time_ns()))
+        received = pauses[pauses["side"] == kinds.SIDE_RX]
+        told = sorted(zip(*(received[field].tolist() for field in ("priority", "kind", "value")), strict=True))
+        assert told == [(3, kinds.PFC_XOFF, 1), (4, kinds.PFC_XON, 0)]
+        _, ports = probe.port_counters()
+        assert (ports["xoff"][:, 3].sum(), ports["xon"][:, 3].sum()) == (2, 0)
         probe.close()
 
     in_lab(run)

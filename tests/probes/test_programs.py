@@ -14,13 +14,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pausetrace import doctor
+from pausetrace.config import load
+from pausetrace.probe_config import agent_settings
 from probes import btf, programs, sources
-from probes.attach import HANDLE, Leftover, leftovers, remove_leftovers
+from probes.attach import HANDLE, Leftover, leftovers
 from probes.compile import bcc_directory, compile_programs, kernel_macros, module_text
 from probes.hardware_errors import COUNT, MEMORY_KEY
 from probes.maps import Map
+from probes.opening import TableOpener
 from probes.probe import Unavailable
 from probes.programs import Settings, available, open_probes
+from probes.settings import AgentSettings
+from probes.table import BY_NAME
 from stream import kinds
 from stream.errors import PausetraceError
 from stream.record import c_header
@@ -202,18 +208,76 @@ def test_a_crash_leaves_nothing_that_the_next_start_does_not_remove(mode: str) -
             assert alive(ids) == set()
             return
         assert len(alive(ids, 2)) == 2
-        assert left == [Leftover(NEAR, kinds.SIDE_RX), Leftover(NEAR, kinds.SIDE_TX)]
+        assert left == [Leftover(NEAR, side, HANDLE) for side in (kinds.SIDE_RX, kinds.SIDE_TX)]
         assert str(left[0]) == f"clsact filter pausetrace on {NEAR} rx (handle {HANDLE:#x})"
         probe = open_probes(["packets"], Settings("lab", "h", (NEAR,), "clsact"))["packets"]
         assert not isinstance(probe, Unavailable)
-        assert len(leftovers()) == 2
+        assert leftovers() == []
         assert alive(ids) == set()
         probe.close()
+        killed = held(["packets"], mode)
+        killed.kill()
+        killed.wait()
+        assert len(leftovers(remove=True)) == 2
         assert leftovers() == []
-        held(["packets"], mode).kill()
-        time.sleep(0.2)
-        assert len(remove_leftovers()) == 2
+
+    network_lab.in_namespace(run)
+
+
+@pytest.mark.ebpf
+def test_agents_that_live_keep_their_filters_and_any_agent_removes_a_dead_ones() -> None:
+    def filters() -> int:
+        shown = subprocess.check_output(["tc", "filter", "show", "dev", NEAR, "ingress"], text=True)
+        return shown.count("pausetrace")
+
+    def agent_of_pollers() -> str:
+        command = [sys.executable, "-m", "pausetrace.cli.main", "probe", "pressure", "-o", "jsonl", "--duration", "1s"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
+        return done.stderr
+
+    def finding() -> list[tuple[str, str]]:
+        asked = doctor.Asked(AgentSettings("lab", "h", {}), None)
+        return [(found.state, found.says) for found in doctor.leftovers(asked)]
+
+    def run() -> None:
+        network_lab.add_cable(NEAR, FAR)
+        first, second = held(["packets"], "clsact"), held(["packets"], "clsact")
+        assert filters() == 2
         assert leftovers() == []
+        assert agent_of_pollers() == ""
+        assert filters() == 2
+        assert finding() == [(doctor.OK, "none")]
+        first.kill()
+        first.wait()
+        assert [(left.side, left.handle) for left in leftovers()] == [(side, HANDLE) for side in (1, 2)]
+        assert [state for state, _ in finding()] == [doctor.WARNING] * 2
+        assert agent_of_pollers().count("removed what an agent left that was killed: clsact filter") == 2
+        assert filters() == 1
+        assert len(programs_of(second.pid)) >= 2
+        second.kill()
+        second.wait()
+        assert len(leftovers()) == 2
+
+    network_lab.in_namespace(run)
+
+
+@pytest.mark.ebpf
+@pytest.mark.parametrize(("mode", "tcx", "clsact"), [("auto", 2, 0), ("clsact", 0, 2)])
+def test_packets_are_attached_as_the_configuration_says(mode: str, tcx: int, clsact: int, tmp_path: Path) -> None:
+    (file := tmp_path / "x.toml").write_text(f"[probes]\ninterfaces = '{NEAR}'\n[probes.packets]\nattach = '{mode}'\n")
+    settings = agent_settings(load({}, {}, str(file)).config.probes, ["packets"])
+
+    def run() -> None:
+        network_lab.add_cable(NEAR, FAR)
+        probe = TableOpener().open(BY_NAME["packets"], settings.options(BY_NAME["packets"]))
+        shown = [
+            subprocess.check_output(["tc", "filter", "show", "dev", NEAR, side], text=True)
+            for side in ("ingress", "egress")
+        ]
+        assert sum("pausetrace" in each for each in shown) == clsact
+        links = [file.read_text() for file in Path("/proc/self/fdinfo").iterdir() if file.exists()]
+        assert sum("link_type:\ttcx" in text for text in links) == tcx
+        probe.close()
 
     network_lab.in_namespace(run)
 
