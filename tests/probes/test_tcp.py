@@ -31,6 +31,8 @@ NEAR, FAR = "near0", "far0"
 HERE, THERE = "10.9.0.1", "10.9.0.2"
 PORT = 5201
 WINDOW_NS = 1_000_000_000
+MOST_SEGMENTS = 65_536 // 1_448 + 1
+"""Of one GSO packet."""
 
 
 def counters(file: str, table: str) -> dict[str, int]:
@@ -38,6 +40,16 @@ def counters(file: str, table: str) -> dict[str, int]:
     lines = [line.split() for line in Path(f"/proc/thread-self/net/{file}").read_text().splitlines()]
     names, values = (line for line in lines if line[0] == f"{table}:")
     return dict(zip(names[1:], map(int, values[1:]), strict=True))
+
+
+def settled(file: str, table: str) -> dict[str, int]:
+    """The same once nothing has been counted for a while: who sent everything may still send some of it again."""
+    before, now = {}, counters(file, table)
+    end_s = time.monotonic() + 20
+    while now != before and time.monotonic() < end_s:
+        time.sleep(0.5)
+        before, now = now, counters(file, table)
+    return now
 
 
 def received(count: int, sizes: list[int]) -> None:
@@ -114,7 +126,8 @@ def test_marks_of_gso_packets_equal_the_kernels_own_count(mode: str) -> None:
             server.start()
             port = far(sent_from_there(200_000_000))
             server.join()
-        kernel = counters("netstat", "IpExt")
+            again = far(lambda: settled("snmp", "Tcp")["RetransSegs"])
+        kernel = settled("netstat", "IpExt")
         keys, values = probe.flow_counters()
         data = values[(values["id"] == flow_id(THERE, HERE, 6, port, PORT)) & (keys["side"] == kinds.SIDE_RX)]
         assert sizes == [200_000_000]
@@ -124,9 +137,10 @@ def test_marks_of_gso_packets_equal_the_kernels_own_count(mode: str) -> None:
         ipv4 = np.array([each.tobytes().startswith(bytes(10) + b"\xff\xff") for each in keys["tuple"]["source"]])
         every = values["packets"][ipv4 & (keys["side"] == kinds.SIDE_RX)].sum()
         assert every == sum(kernel[f"In{what}Pkts"] for what in ("NoECT", "ECT0", "ECT1", "CE"))
-        # Bytes on the wire: the payload, and 66 bytes of headers for each segment (Ethernet, IP, TCP with timestamps);
-        # some payload may come twice.
-        assert abs(int(data["bytes"].sum()) - (sizes[0] + 66 * packets)) < 20_000 < 66 * packets // 100
+        # Bytes on the wire: the payload, and 66 bytes of headers for each segment (Ethernet, IP, TCP with timestamps),
+        # but for the options of the first; what was sent again came twice.
+        more = int(data["bytes"].sum()) - (sizes[0] + 66 * packets)
+        assert -100 <= more <= 100 + 1448 * again < 100 + 66 * packets
         probe.close()
 
     in_namespace(run)
@@ -149,18 +163,21 @@ def test_retransmits_of_a_lossy_path_are_the_kernels_by_flow() -> None:
                 before = counters("snmp", "Tcp")["RetransSegs"]
                 tbf = ("qdisc", "replace", "dev", FAR, "root", "tbf", "rate", "80mbit", "burst", "16k", "limit", "12k")
                 traffic_control(*tbf)
-                port = sent_from_there(3_000_000)()
-                time.sleep(1)
-                return port, counters("snmp", "Tcp")["RetransSegs"] - before
+                return sent_from_there(3_000_000)(), before
 
-            port, segments = far(lossy)
+            port, before = far(lossy)
             server.join()
+            segments = far(lambda: settled("snmp", "Tcp")["RetransSegs"]) - before
+            failed = far(lambda: counters("netstat", "TcpExt")["TCPRetransFail"])
         reading = probe.read(now_ns + WINDOW_NS)
         rows = joined([each.events for each in reading.rows])
         flow = flow_id(THERE, HERE, 6, port, PORT)
         mine = rows[rows["flow"] == flow]
         assert segments > 0
-        assert mine["value"].tolist() == [segments]
+        # The kernel also counts the segments of packets that our own queue dropped at once, which were never sent again.
+        (value,) = mine["value"].tolist()
+        assert value <= segments <= value + failed * MOST_SEGMENTS
+        assert value > segments // 2
         assert (rows["kind"] == kinds.BY_NAME["TCP_RETRANSMIT"].code).all()
         facts = {fact.flow: fact for fact in reading.facts if isinstance(fact, Flow)}
         assert (facts[flow_text(flow)].src_ip, facts[flow_text(flow)].dst_port) == (THERE, PORT)
