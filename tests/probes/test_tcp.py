@@ -174,7 +174,7 @@ def test_retransmits_of_a_lossy_path_are_the_kernels_by_flow() -> None:
         flow = flow_id(THERE, HERE, 6, port, PORT)
         mine = rows[rows["flow"] == flow]
         assert segments > 0
-        # The kernel also counts the segments of packets that our own queue dropped at once, which were never sent again.
+        # The kernel also counts segments that our own queue dropped at once, which were never sent again.
         (value,) = mine["value"].tolist()
         assert value <= segments <= value + failed * MOST_SEGMENTS
         assert value > segments // 2
