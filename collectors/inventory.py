@@ -134,6 +134,8 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Inventory:
 
 def _target(name: str, table: Table, files: Files, environ: Mapping[str, str], depends: list[Path]) -> Target:
     layers = [files.defaults]
+    for layer in (files.defaults, table):
+        _checked(layer, layer.settings, Settings)
     group = table.settings.get("group", files.defaults.settings.get("group", ""))
     if group:
         if group not in files.groups:
@@ -253,7 +255,11 @@ class _Told(msgspec.Struct):
         if not text:
             return None
         path = self.places[key].file.parent / text
-        if not path.is_file():
+        try:
+            there = path.is_file()
+        except (OSError, ValueError):
+            there = False
+        if not there:
             raise self.error(key, f"{path}: no such file", "check the path; it counts from the inventory's folder")
         return path
 

@@ -84,13 +84,22 @@ def _read(path: Path, files: Files, *, main: bool) -> None:
             known[name] = Table(own, settings)
     if main:
         for pattern in _patterns(files.collect):
-            for found in sorted(path.parent.glob(pattern) if not Path(pattern).is_absolute() else _glob(pattern)):
-                _read(found, files, main=False)
+            try:
+                found = _included(path, pattern)
+            except (OSError, ValueError, IndexError, NotImplementedError) as err:
+                raise files.collect.place.error(
+                    "include", f"{pattern!r} names no files: {err}", 'write it like include = ["targets.d/*.toml"]'
+                ) from err
+            for file in found:
+                _read(file, files, main=False)
 
 
-def _glob(pattern: str) -> list[Path]:
+def _included(path: Path, pattern: str) -> list[Path]:
+    """The files that a pattern of the inventory at `path` means, in order."""
     absolute = Path(pattern)
-    return list(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
+    if not absolute.is_absolute():
+        return sorted(path.parent.glob(pattern))
+    return sorted(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
 
 
 def _patterns(collect: Table) -> list[str]:
@@ -106,12 +115,14 @@ def _parsed(path: Path) -> dict[str, Any]:
     except FileNotFoundError as err:
         raise ConfigError(f"{path}: no such file", "`docs/collectors.md` shows how to write one") from err
     except OSError as err:
-        raise ConfigError(f"{path}: {err.strerror}", "check that the file may be read") from err
+        raise ConfigError(f"{path}: {err.strerror}", "check its name, and that the file may be read") from err
     except UnicodeDecodeError as err:
         raise ConfigError(f"{path}: not UTF-8 at byte {err.start}", "save the file as UTF-8") from err
     except tomllib.TOMLDecodeError as err:
         line = re.search(r"line (\d+)", str(err))
         raise ConfigError(f"{path}{f':{line[1]}' if line else ''}: not TOML: {err}", "see https://toml.io") from err
+    except RecursionError as err:
+        raise ConfigError(f"{path}: tables or arrays stand in each other too deep", "write it flat") from err
 
 
 _HEADER = re.compile(r"^\s*\[\[?\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?$")

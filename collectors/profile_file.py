@@ -37,6 +37,8 @@ def read_profile(data: bytes, where: str) -> Profile:
         told = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
         raise ConfigError(f"{where}: {err}", "correct the file; it is TOML 1.0 in UTF-8") from err
+    except RecursionError as err:
+        raise ConfigError(f"{where}: tables or arrays stand in each other too deep", LAYOUT) from err
     tables: dict[str, Any] = {}
     for key, (of, check) in _SORTS.items():
         entries = told.pop(key, [])

@@ -164,8 +164,9 @@ async def _follow_file(
         seen = look
         try:
             read = await asyncio.to_thread(load, path)
-        except PausetraceError as err:
-            _log.error("the inventory stays as it was: %s", err)
+        except Exception as err:  # noqa: BLE001 - whatever is wrong with a file must not end what reads it again
+            told = err if isinstance(err, PausetraceError) else f"it cannot be read: {err!r}"
+            _log.error("the inventory stays as it was: %s", told)
             if exporter is not None:
                 exporter.inventory(good=False)
             continue

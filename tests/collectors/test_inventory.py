@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.inventory import Inventory, load, seconds_of
+from collectors.profile_file import read_profile
 from collectors.transport import Tls
 from stream.errors import ConfigError
 
@@ -85,6 +86,9 @@ def test_files_are_included(tmp_path: Path) -> None:
         ('[targets.a]\ndevice = "d"\n[targets.b]\ndevice = "d"\n', 6, "'d' is the device of a too"),
         ("[target.a]\n", 3, "there is no such section; sections are collect, defaults, groups, targets"),
         ("[targets.a\n", 3, "not TOML"),
+        ('[targets.a]\ngroup = ["x"]\n', 4, "targets.a.group: Expected `str`, got `array`"),
+        (f'[targets.a]\nca = "{"x" * 300}"\n', 4, "no such file"),
+        ('[targets.a]\nca = "x\\u0000"\n', 4, "no such file"),
         ('[targets.a]\naddress = "a:b:c"\n', 4, ""),
     ],
 )
@@ -103,3 +107,19 @@ def test_times_are_written_with_a_unit() -> None:
     assert [seconds_of(text) for text in ("500ms", "10s", "1.5s", "2m", "1h", "10", "s")] == [
         0.5, 10.0, 1.5, 120.0, 3600.0, None, None,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["targets.d**.toml", "/", "..**"])
+def test_an_include_that_is_no_pattern_is_told_with_its_place(tmp_path: Path, pattern: str) -> None:
+    file = tmp_path / "fabric.toml"
+    file.write_text(f'{HEAD}include = ["{pattern}"]\n')
+    with pytest.raises(ConfigError, match=r"fabric\.toml:3: collect\.include: "):
+        load(file, {})
+
+
+def test_a_file_nested_too_deep_is_told(tmp_path: Path) -> None:
+    deep = f"x = {'[' * 3000}{']' * 3000}\n"
+    with pytest.raises(ConfigError, match="too deep"):
+        read(tmp_path, deep)
+    with pytest.raises(ConfigError, match="too deep"):
+        read_profile(deep.encode(), "deep.toml")

@@ -1,0 +1,95 @@
+"""`collect` follows its inventory while it runs: what is wrong changes nothing, and what is mended is taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from collectors.inventory import load
+from collectors.target import Target
+from collectors.target_status import TargetStatus
+from pausetrace import collecting
+
+DEADLINE_S = 20.0
+HEAD = '[collect]\nfabric = "dc-1"\n'
+
+
+class Assigned:
+    """A group that remembers which targets it was given last."""
+
+    def __init__(self) -> None:
+        self.targets: tuple[Target, ...] = ()
+        self.times = 0
+
+    @property
+    def names(self) -> list[str]:
+        return [target.name for target in self.targets]
+
+    async def assign(self, targets: tuple[Target, ...]) -> None:
+        self.targets = targets
+        self.times += 1
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+
+    def statuses(self) -> list[TargetStatus]:
+        return []
+
+    def counters(self) -> Counter[str]:
+        return Counter()
+
+    held_bytes = 0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def following(file: Path, does: Callable[[Assigned, asyncio.Event], Awaitable[None]]) -> None:
+    """Follows the inventory for as long as `does` takes; the event is SIGHUP."""
+
+    async def run() -> None:
+        group, reload = Assigned(), asyncio.Event()
+        inventory = load(file, {})
+        await group.assign(inventory.targets)
+        task = asyncio.create_task(collecting._follow_file(file, inventory, group, reload, None))
+        try:
+            await does(group, reload)
+            assert not task.done()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "WATCH_S", 0.05)
+
+
+def test_no_fault_of_reading_ends_the_following(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "fabric.toml"
+    file.write_text(HEAD + "[targets.a]\n")
+
+    def fails(_path: Path) -> None:
+        raise TypeError("odd")
+
+    async def does(group: Assigned, reload: asyncio.Event) -> None:
+        monkeypatch.setattr(collecting, "load", fails)
+        reload.set()
+        await until(lambda: "stays as it was" in caplog.text)
+        assert group.names == ["a"]
+        monkeypatch.setattr(collecting, "load", load)
+        file.write_text(HEAD + "[targets.a]\n[targets.b]\n")
+        await until(lambda: group.names == ["a", "b"])
+
+    following(file, does)
