@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,6 +14,9 @@ from collectors.inventory import load
 from collectors.target import Target
 from collectors.target_status import TargetStatus
 from pausetrace import collecting
+from simulation.gnmi_targets.server import FakeTarget
+from tests.collectors.lab_device import lab_leaves
+from tests.collectors.running import LAB
 
 DEADLINE_S = 20.0
 HEAD = '[collect]\nfabric = "dc-1"\n'
@@ -93,3 +97,33 @@ def test_no_fault_of_reading_ends_the_following(
         await until(lambda: group.names == ["a", "b"])
 
     following(file, does)
+
+
+def test_a_run_ends_when_nobody_reads_its_rows(tmp_path: Path) -> None:
+    """As `collect -o jsonl | head -1` does."""
+
+    async def run() -> tuple[int, bytes]:
+        async with FakeTarget(lab_leaves()) as fake:
+            file = tmp_path / "fabric.toml"
+            file.write_text(
+                f'{HEAD}[targets.a]\naddress = "{fake.address}"\nplaintext = true\ninterval = "200ms"\n'
+                f'profile = "{LAB}"\n'
+            )
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "pausetrace.cli.main", "collect", str(file), "-o", "jsonl",
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            assert process.stdout is not None
+            assert process.stderr is not None
+            try:
+                async with asyncio.timeout(60):
+                    assert await process.stdout.readline()
+                    process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
+                    return await process.wait(), await process.stderr.read()
+            finally:
+                if process.returncode is None:
+                    process.kill()
+
+    status, said = asyncio.run(run())
+    assert status == 0
+    assert b"Traceback" not in said
