@@ -89,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Inventory(msgspec.Struct, frozen=True):
-    """Everything at one time; `files` are what it depends on, to be watched."""
+    """Everything at one time; `files` are what it depends on, to be watched with what `includes` mean."""
 
     fabric: str
     targets: tuple[Target, ...]
@@ -98,6 +98,7 @@ class Inventory(msgspec.Struct, frozen=True):
     workers: int = 0
     budget_bytes: int = 128 * MB
     profiles: Path | None = None
+    includes: tuple[tuple[Path, str], ...] = ()
 
     def target(self, name: str) -> Target:
         """A target by its name or device; raises ConfigError."""
@@ -128,7 +129,7 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Inventory:
     folder = path.parent / collect.profiles if collect.profiles else None
     return Inventory(
         collect.fabric, tuple(targets), tuple(dict.fromkeys(depends)), collect.source, collect.workers,
-        collect.budget_mb * MB, folder,
+        collect.budget_mb * MB, folder, tuple(files.includes),
     )  # fmt: skip
 
 

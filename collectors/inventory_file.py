@@ -46,6 +46,8 @@ class Files:
     groups: dict[str, Table] = field(default_factory=dict)
     targets: dict[str, Table] = field(default_factory=dict)
     read: list[Path] = field(default_factory=list)
+    includes: list[tuple[Path, str]] = field(default_factory=list)
+    """Patterns, and the folder that each counts from."""
 
 
 def read_files(path: Path) -> Files:
@@ -84,21 +86,27 @@ def _read(path: Path, files: Files, *, main: bool) -> None:
             known[name] = Table(own, settings)
     if main:
         for pattern in _patterns(files.collect):
+            files.includes.append((path.parent, pattern))
             try:
-                found = _included(path, pattern)
+                found = included(path.parent, pattern)
             except (OSError, ValueError, IndexError, NotImplementedError) as err:
                 raise files.collect.place.error(
                     "include", f"{pattern!r} names no files: {err}", 'write it like include = ["targets.d/*.toml"]'
                 ) from err
+            if not found and not _WILD.search(pattern):
+                raise files.collect.place.error("include", f"{path.parent / pattern}: no such file", "check the path")
             for file in found:
                 _read(file, files, main=False)
 
 
-def _included(path: Path, pattern: str) -> list[Path]:
-    """The files that a pattern of the inventory at `path` means, in order."""
+_WILD = re.compile(r"[*?\[]")
+
+
+def included(folder: Path, pattern: str) -> list[Path]:
+    """The files that an include of an inventory in this folder means now, in order. Raises as `Path.glob` does."""
     absolute = Path(pattern)
     if not absolute.is_absolute():
-        return sorted(path.parent.glob(pattern))
+        return sorted(folder.glob(pattern))
     return sorted(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
 
 

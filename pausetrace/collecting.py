@@ -6,6 +6,7 @@ In: an inventory file. Out: rows wherever they were wanted, for as long as nobod
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 from collectors.collect_metrics import CollectExporter
 from collectors.collector import Collector
 from collectors.inventory import Inventory, load
+from collectors.inventory_file import included
 from collectors.outlet import Outlet
 from collectors.target import Target
 from collectors.target_status import TargetStatus
@@ -203,16 +205,19 @@ async def _wait(reload: asyncio.Event) -> bool:
 
 
 def _look(path: Path, inventory: Inventory) -> list[tuple[str, int, int, int]]:
-    """What tells that a file was changed: of all files that count, and of the folders that includes look into."""
-    folders = {file.parent for file in (path, *inventory.files)}
+    """What tells that a file was changed, came or went: of all that were read, and that includes mean now."""
+    files = {path, *inventory.files}
+    for folder, pattern in inventory.includes:
+        with contextlib.suppress(OSError):
+            files.update(included(folder, pattern))
     found = []
-    for file in sorted({path, *inventory.files, *folders}):
+    for file in sorted(files):
         try:
             stat = file.stat()
         except OSError:
             found.append((str(file), 0, 0, 0))
         else:
-            found.append((str(file), stat.st_mtime_ns, stat.st_size if not file.is_dir() else 0, stat.st_ino))
+            found.append((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from collectors.inventory import load
 from collectors.target import Target
 from collectors.target_status import TargetStatus
 from pausetrace import collecting
+from pausetrace.child import own_command, own_environment
 from simulation.gnmi_targets.server import FakeTarget
 from tests.collectors.lab_device import lab_leaves
 from tests.collectors.running import LAB
@@ -64,6 +64,8 @@ def following(file: Path, does: Callable[[Assigned, asyncio.Event], Awaitable[No
         await group.assign(inventory.targets)
         task = asyncio.create_task(collecting._follow_file(file, inventory, group, reload, None))
         try:
+            # What it is to see changes only after its first look.
+            await asyncio.sleep(0)
             await does(group, reload)
             assert not task.done()
         finally:
@@ -110,7 +112,7 @@ def test_a_run_ends_when_nobody_reads_its_rows(tmp_path: Path) -> None:
                 f'profile = "{LAB}"\n'
             )
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "pausetrace.cli.main", "collect", str(file), "-o", "jsonl",
+                *own_command(["collect", str(file), "-o", "jsonl"]), env=own_environment(),
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
             assert process.stdout is not None
@@ -127,3 +129,33 @@ def test_a_run_ends_when_nobody_reads_its_rows(tmp_path: Path) -> None:
     status, said = asyncio.run(run())
     assert status == 0
     assert b"Traceback" not in said
+
+
+@pytest.mark.parametrize("pattern", ["targets.d/*.toml", "*/*.toml", "**/more-*.toml"])
+def test_a_file_that_an_include_means_is_read_when_it_comes(tmp_path: Path, pattern: str) -> None:
+    file, folder = tmp_path / "fabric.toml", tmp_path / "targets.d"
+    file.write_text(f'{HEAD}include = ["{pattern}"]\n[targets.a]\n')
+
+    async def does(group: Assigned, _reload: asyncio.Event) -> None:
+        folder.mkdir()
+        (folder / "more-1.toml").write_text("[targets.b]\n")
+        await until(lambda: group.names == ["a", "b"])
+        (folder / "more-1.toml").unlink()
+        await until(lambda: group.names == ["a"])
+
+    following(file, does)
+
+
+def test_an_include_that_has_gone_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file, more = tmp_path / "fabric.toml", tmp_path / "more.toml"
+    file.write_text(f'{HEAD}include = ["more.toml"]\n[targets.a]\n')
+    more.write_text("[targets.b]\n")
+
+    async def does(group: Assigned, _reload: asyncio.Event) -> None:
+        more.unlink()
+        await until(lambda: "more.toml: no such file" in caplog.text)
+        assert group.names == ["a", "b"]
+        more.write_text("[targets.b]\n[targets.c]\n")
+        await until(lambda: group.names == ["a", "b", "c"])
+
+    following(file, does)
