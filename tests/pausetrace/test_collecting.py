@@ -159,3 +159,19 @@ def test_an_include_that_has_gone_changes_nothing(tmp_path: Path, caplog: pytest
         await until(lambda: group.names == ["a", "b", "c"])
 
     following(file, does)
+
+
+def test_new_certificates_in_the_same_files_make_another_target(tmp_path: Path) -> None:
+    """So that a session whose breaker has opened because of the old ones begins anew at once."""
+    file, ca = tmp_path / "fabric.toml", tmp_path / "ca.pem"
+    file.write_text(f'{HEAD}[targets.a]\nca = "ca.pem"\n[targets.b]\n')
+    ca.write_text("-----BEGIN CERTIFICATE-----\nold\n")
+
+    async def does(group: Assigned, _reload: asyncio.Event) -> None:
+        before = group.targets
+        ca.write_text("-----BEGIN CERTIFICATE-----\nnew\n")
+        await until(lambda: group.times == 2)
+        assert group.targets[0] != before[0]
+        assert group.targets[1] == before[1]
+
+    following(file, does)
