@@ -186,6 +186,9 @@ def _target(name: str, table: Table, files: Files, environ: Mapping[str, str], d
     for layer in layers:
         # Each layer by itself first, so that an error names the place where the value stands.
         _checked(layer, layer.settings, Settings)
+        for key in layer.settings:
+            for other in _replaced(key, layer.settings[key]):
+                merged.pop(other, None)
         for key, value in layer.settings.items():
             merged[key], places[key] = value, layer.place
     told = _Told(_checked(table, merged, Settings), places, table.place)
@@ -213,6 +216,18 @@ def _target(name: str, table: Table, files: Files, environ: Mapping[str, str], d
         first_deadline_s=told.seconds("first_deadline", 1, 3600),
         stall_s=told.seconds("stall", 0, 86_400),
     )
+
+
+_WAYS = (("username", "username_env"), ("password_env", "password_file"), ("token_env", "token_file"))
+"""Settings that are one thing told in several ways."""
+_OF_TLS = ("ca", "certificate", "key", "server_name", "insecure_skip_verify")
+
+
+def _replaced(key: str, value: object) -> tuple[str, ...]:
+    """What a setting takes the place of where a layer below has said it in another way."""
+    if key == "plaintext" and value is True:
+        return _OF_TLS
+    return next((ways for ways in _WAYS if key in ways), ())
 
 
 class _Told(msgspec.Struct):
@@ -285,12 +300,12 @@ class _Told(msgspec.Struct):
 
     def tls(self, depends: list[Path]) -> Tls | None:
         settings = self.settings
-        files = {key: self.path(key, getattr(settings, key)) for key in ("ca", "certificate", "key")}
         if settings.plaintext:
-            for key in ("ca", "certificate", "key", "server_name", "insecure_skip_verify"):
+            for key in _OF_TLS:
                 if getattr(settings, key):
                     raise self.error(key, "is of no use with plaintext = true", "leave one of them out")
             return None
+        files = {key: self.path(key, getattr(settings, key)) for key in ("ca", "certificate", "key")}
         if bool(settings.certificate) != bool(settings.key):
             raise self.error("certificate", "certificate and key go together", "name both files")
         depends += [path for path in files.values() if path is not None]

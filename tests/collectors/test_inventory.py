@@ -195,3 +195,39 @@ def test_a_look_at_a_target_tells_what_grpc_does_not_take() -> None:
     assert found.failure is not None
     with pytest.raises(Failure):
         asyncio.run(snapshot(target, choice_of()))
+
+
+def test_a_target_may_say_a_secret_in_another_way_than_the_defaults(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("filed\n")
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    inventory = read(
+        tmp_path,
+        """
+[defaults]
+username_env = "U"
+password_env = "P"
+token_file = "secret"
+ca = "ca.pem"
+server_name = "name"
+[targets.a]
+username = "u2"
+password_file = "secret"
+token_env = "P"
+[targets.b]
+plaintext = true
+""",
+        U="u1",
+        P="set",
+    )
+    a, b = (target.endpoint for target in inventory.targets)
+    assert a.metadata == (("username", "u2"), ("password", "filed"), ("authorization", "Bearer set"))
+    assert b.metadata == (("username", "u1"), ("password", "set"), ("authorization", "Bearer filed"))
+    assert (a.tls is not None, b.tls) == (True, None)
+    with pytest.raises(ConfigError, match=r":6: targets\.a\.password_env: password_file is set too"):
+        read(
+            tmp_path,
+            '[targets.a]\nusername = "u"\npassword_file = "secret"\npassword_env = "P"\n',
+            P="set",
+        )
+    with pytest.raises(ConfigError, match=r":6: targets\.a\.ca: is of no use with plaintext"):
+        read(tmp_path, '[defaults]\nplaintext = true\n[targets.a]\nca = "ca.pem"\n')
