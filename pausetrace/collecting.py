@@ -39,6 +39,11 @@ METRICS_S = 1.0
 TARGETS_A_WORKER = 250
 """More than one process follows more targets than this, if there are cores for it."""
 
+AT_START = {
+    "fabric": "fabric", "source": "source", "budget_bytes": "budget_mb", "workers": "workers", "profiles": "profiles",
+}  # fmt: skip
+"""Fields of the inventory that a reload does not change, and their settings."""
+
 
 class Group(Protocol):
     """One process or several."""
@@ -172,12 +177,9 @@ async def _follow_file(
             if exporter is not None:
                 exporter.inventory(good=False)
             continue
-        if (read.fabric, read.source, read.budget_bytes) != (
-            inventory.fabric,
-            inventory.source,
-            inventory.budget_bytes,
-        ):
-            _log.warning("fabric, source, budget_mb and profiles take effect at the next start")
+        if changed := [name for name in AT_START if getattr(read, name) != getattr(inventory, name)]:
+            told = ", ".join(AT_START[name] for name in changed)
+            _log.warning("%s: changed, which takes effect at the next start", told)
         inventory = read
         seen = await asyncio.to_thread(_look, path, inventory)
         await group.assign(inventory.targets)

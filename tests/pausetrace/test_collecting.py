@@ -175,3 +175,22 @@ def test_new_certificates_in_the_same_files_make_another_target(tmp_path: Path) 
         assert group.targets[1] == before[1]
 
     following(file, does)
+
+
+@pytest.mark.parametrize("setting", ["fabric", "source", "budget_mb", "workers", "profiles"])
+def test_what_a_reload_does_not_change_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, setting: str) -> None:
+    file = tmp_path / "fabric.toml"
+    (tmp_path / "own").mkdir()
+    old = {"fabric": '"dc-1"'}
+    new = old | {setting: {"budget_mb": "64", "workers": "2", "profiles": '"own"'}.get(setting, '"other"')}
+
+    def write(settings: dict[str, str]) -> None:
+        file.write_text("[collect]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items()))
+
+    async def does(group: Assigned, _reload: asyncio.Event) -> None:
+        write(new)
+        await until(lambda: group.times == 2)
+        assert f"{setting}: changed, which takes effect at the next start" in caplog.text
+
+    write(old)
+    following(file, does)
