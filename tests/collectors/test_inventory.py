@@ -231,3 +231,23 @@ plaintext = true
         )
     with pytest.raises(ConfigError, match=r":6: targets\.a\.ca: is of no use with plaintext"):
         read(tmp_path, '[defaults]\nplaintext = true\n[targets.a]\nca = "ca.pem"\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[[subscribe]]\npath = "/a[b"\n', "[[subscribe]] 1 (/a[b): path: path '/a[b' has a key that is not"),
+        ('[[subscribe]]\npath = "a/b"\n', "path: 'a/b' does not begin with a slash"),
+        ('[[subscribe]]\npath = "/a"\nalternatives = ["/a[b"]\n', "alternatives: path '/a[b' has a key"),
+        ('encodings = []\n[[subscribe]]\npath = "/a"\n', "`$.encodings`"),
+        ("", "there is no [[subscribe]]"),
+    ],
+)
+def test_a_profile_that_asks_for_nothing_or_for_what_is_no_path_is_refused(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "own.toml").write_text(f'name = "own"\ntitle = "Own"\n{text}')
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, '[targets.a]\nprofile = "own.toml"\n')
+    assert str(raised.value).startswith(f"{tmp_path / 'fabric.toml'}:4: targets.a.profile: ")
+    assert says in str(raised.value)
