@@ -231,6 +231,9 @@ class Collector:
         loop = asyncio.get_running_loop()
         try:
             found = await loop.run_in_executor(self._thread, self._work, orders, taken)
+        except BrokenPipeError:
+            # Whoever read the rows, such as `head`, has seen enough.
+            raise
         except Exception as err:  # noqa: BLE001 - one message too odd must not end the others' collection
             self._counted["turns_failed"] += 1
             self._counted["messages_lost_in_turns"] += len(taken.messages)

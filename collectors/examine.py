@@ -75,6 +75,9 @@ async def examine(target: Target, choice: ProfileChoice) -> Examination:
             answers += [await _ask(transport, decoder, rpc, asked)]
     except PausetraceError as err:
         return Examination(target, found, profile, encoding, tuple(answers), err)
+    except Exception as err:  # noqa: BLE001 - whatever a target or gRPC does is told, with what was found before
+        failure = Failure("internal", f"{type(err).__name__}: {err}")
+        return Examination(target, found, profile, encoding, tuple(answers), failure)
     finally:
         await transport.close()
     return Examination(target, found, profile, encoding, tuple(answers), None)
@@ -94,6 +97,10 @@ async def snapshot(target: Target, choice: ProfileChoice, deadline_s: float = SN
                     leaves += _leaves(decoder, paths, message)
     except TimeoutError as err:
         raise Failure("stalled", f"no whole snapshot within {deadline_s:g} s") from err
+    except PausetraceError:
+        raise
+    except Exception as err:
+        raise Failure("internal", f"{type(err).__name__}: {err}") from err
     finally:
         await transport.close()
     return leaves

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
+import re
 import ssl
 from collections.abc import Sequence
 from typing import Any
@@ -219,6 +221,20 @@ def _whatever_answers(endpoint: Endpoint) -> tuple[bytes, str]:
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of "host:port" or "[v6]:port"; raises ConfigError."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65_535:
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else ""
+    known = _is_ipv6(bare) if bare else _HOST.fullmatch(host) is not None
+    if not colon or not known or not _PORT.fullmatch(port) or not 1 <= int(port) <= 65_535:
         raise ConfigError(f"{address!r} is no address", "write it like host:port or [2001:db8::1]:port")
-    return host.strip("[]"), int(port)
+    return bare or host, int(port)
+
+
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9_.])?")
+_PORT = re.compile(r"[0-9]{1,5}")
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True

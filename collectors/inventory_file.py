@@ -46,6 +46,8 @@ class Files:
     groups: dict[str, Table] = field(default_factory=dict)
     targets: dict[str, Table] = field(default_factory=dict)
     read: list[Path] = field(default_factory=list)
+    includes: list[tuple[Path, str]] = field(default_factory=list)
+    """Patterns, and the folder that each counts from."""
 
 
 def read_files(path: Path) -> Files:
@@ -84,13 +86,28 @@ def _read(path: Path, files: Files, *, main: bool) -> None:
             known[name] = Table(own, settings)
     if main:
         for pattern in _patterns(files.collect):
-            for found in sorted(path.parent.glob(pattern) if not Path(pattern).is_absolute() else _glob(pattern)):
-                _read(found, files, main=False)
+            files.includes.append((path.parent, pattern))
+            try:
+                found = included(path.parent, pattern)
+            except (OSError, ValueError, IndexError, NotImplementedError) as err:
+                raise files.collect.place.error(
+                    "include", f"{pattern!r} names no files: {err}", 'write it like include = ["targets.d/*.toml"]'
+                ) from err
+            if not found and not _WILD.search(pattern):
+                raise files.collect.place.error("include", f"{path.parent / pattern}: no such file", "check the path")
+            for file in found:
+                _read(file, files, main=False)
 
 
-def _glob(pattern: str) -> list[Path]:
+_WILD = re.compile(r"[*?\[]")
+
+
+def included(folder: Path, pattern: str) -> list[Path]:
+    """The files that an include of an inventory in this folder means now, in order. Raises as `Path.glob` does."""
     absolute = Path(pattern)
-    return list(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
+    if not absolute.is_absolute():
+        return sorted(folder.glob(pattern))
+    return sorted(Path(absolute.anchor).glob(str(absolute.relative_to(absolute.anchor))))
 
 
 def _patterns(collect: Table) -> list[str]:
@@ -106,12 +123,14 @@ def _parsed(path: Path) -> dict[str, Any]:
     except FileNotFoundError as err:
         raise ConfigError(f"{path}: no such file", "`docs/collectors.md` shows how to write one") from err
     except OSError as err:
-        raise ConfigError(f"{path}: {err.strerror}", "check that the file may be read") from err
+        raise ConfigError(f"{path}: {err.strerror}", "check its name, and that the file may be read") from err
     except UnicodeDecodeError as err:
         raise ConfigError(f"{path}: not UTF-8 at byte {err.start}", "save the file as UTF-8") from err
     except tomllib.TOMLDecodeError as err:
         line = re.search(r"line (\d+)", str(err))
         raise ConfigError(f"{path}{f':{line[1]}' if line else ''}: not TOML: {err}", "see https://toml.io") from err
+    except RecursionError as err:
+        raise ConfigError(f"{path}: tables or arrays stand in each other too deep", "write it flat") from err
 
 
 _HEADER = re.compile(r"^\s*\[\[?\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?$")

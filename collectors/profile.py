@@ -182,7 +182,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """Rows of that profile by name (`*` is any text), and subscriptions by path, that this one leaves out."""
     origin: str = ""
     target: str = ""
-    encodings: tuple[Encoding, ...] = ("PROTO", "JSON_IETF", "JSON")
+    encodings: Annotated[tuple[Encoding, ...], Meta(min_length=1)] = ("PROTO", "JSON_IETF", "JSON")
     stamp_error_ms: Ms = 1000
     """A count may have been taken so long before the time that it is told with: the agent polls its chip."""
     max_speed_mbps: OneOrMore = 1_600_000

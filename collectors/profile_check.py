@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from collectors.paths import parse_path
 from collectors.pattern import Pattern
-from collectors.profile import LAYOUT, Fact, Measured, Profile, Record, Row, measures
+from collectors.profile import LAYOUT, Fact, Measured, Profile, Record, Row, Subscription, measures
 from stream.errors import ConfigError
 from stream.kinds import LINK_ERROR_CODES
 
@@ -59,6 +60,16 @@ def _check_unit(measured: Measured, unit: str, word: str, place: str) -> None:
         raise _refuse(
             place, "unit", f"{unit} does not become the {measure.unit} of {word}", f"it takes {', '.join(allowed)}"
         )
+
+
+def check_subscription(each: Subscription, place: str) -> None:
+    for key, text in (("path", each.path), *(("alternatives", text) for text in each.alternatives)):
+        try:
+            parse_path(text)
+        except ConfigError as err:
+            raise _refuse(place, key, err.message, err.next_step) from err
+        if not re.match(r"(?:[^/\[\]]+:)?/", text):
+            raise _refuse(place, key, f"{text!r} does not begin with a slash", "write it like /a/b or origin:/a/b")
 
 
 def check_row(row: Row, place: str) -> None:

@@ -27,7 +27,7 @@ from collectors.profile import (
     Subscription,
     Unit,
 )
-from collectors.profile_check import check_fact, check_names, check_record, check_row
+from collectors.profile_check import check_fact, check_names, check_record, check_row, check_subscription
 from stream.errors import ConfigError
 
 
@@ -37,6 +37,8 @@ def read_profile(data: bytes, where: str) -> Profile:
         told = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
         raise ConfigError(f"{where}: {err}", "correct the file; it is TOML 1.0 in UTF-8") from err
+    except RecursionError as err:
+        raise ConfigError(f"{where}: tables or arrays stand in each other too deep", LAYOUT) from err
     tables: dict[str, Any] = {}
     for key, (of, check) in _SORTS.items():
         entries = told.pop(key, [])
@@ -53,12 +55,8 @@ def read_profile(data: bytes, where: str) -> Profile:
     return profile
 
 
-def _nothing(_entry: Any, _place: str) -> None:
-    """A subscription is whole when its keys are."""
-
-
 _SORTS: Mapping[str, tuple[type[msgspec.Struct], Callable[[Any, str], None]]] = {
-    "subscribe": (Subscription, _nothing),
+    "subscribe": (Subscription, check_subscription),
     "row": (Row, check_row),
     "fact": (Fact, check_fact),
     "record": (Record, check_record),

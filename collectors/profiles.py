@@ -49,7 +49,10 @@ def load(name_or_file: str, folder: Path | None = None) -> Profile:
 
     A file of the user's folder goes before a built-in one of its name, and may extend that.
     """
-    return _load(name_or_file, folder, ())
+    profile = _load(name_or_file, folder, ())
+    if not profile.subscribe:
+        raise ConfigError(f"profile {name_or_file!r}: there is no [[subscribe]]: it asks for nothing", LAYOUT)
+    return profile
 
 
 def own(name: str) -> Profile:

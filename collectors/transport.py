@@ -20,7 +20,8 @@ class Tls(msgspec.Struct, frozen=True):
     """How a target is verified. Without files of its own, the system's authorities are trusted.
 
     `server_name` is the name that the certificate has to bear where it is not the address's. `skip_verify` trusts
-    whatever answers; it has to be written by hand, and is told of at every connect.
+    whatever answers; it has to be written by hand, and is told of at every connect. `digest` is of what the files held
+    when they were read: new certificates make another target.
     """
 
     ca: Path | None = None
@@ -28,6 +29,7 @@ class Tls(msgspec.Struct, frozen=True):
     key: Path | None = None
     server_name: str = ""
     skip_verify: bool = False
+    digest: str = ""
 
 
 class Endpoint(msgspec.Struct, frozen=True):

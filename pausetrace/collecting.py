@@ -6,6 +6,7 @@ In: an inventory file. Out: rows wherever they were wanted, for as long as nobod
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 from collectors.collect_metrics import CollectExporter
 from collectors.collector import Collector
 from collectors.inventory import Inventory, load
+from collectors.inventory_file import included
 from collectors.outlet import Outlet
 from collectors.target import Target
 from collectors.target_status import TargetStatus
@@ -36,6 +38,11 @@ WATCH_S = 2.0
 METRICS_S = 1.0
 TARGETS_A_WORKER = 250
 """More than one process follows more targets than this, if there are cores for it."""
+
+AT_START = {
+    "fabric": "fabric", "source": "source", "budget_bytes": "budget_mb", "workers": "workers", "profiles": "profiles",
+}  # fmt: skip
+"""Fields of the inventory that a reload does not change, and their settings."""
 
 
 class Group(Protocol):
@@ -164,17 +171,15 @@ async def _follow_file(
         seen = look
         try:
             read = await asyncio.to_thread(load, path)
-        except PausetraceError as err:
-            _log.error("the inventory stays as it was: %s", err)
+        except Exception as err:  # noqa: BLE001 - whatever is wrong with a file must not end what reads it again
+            told = err if isinstance(err, PausetraceError) else f"it cannot be read: {err!r}"
+            _log.error("the inventory stays as it was: %s", told)
             if exporter is not None:
                 exporter.inventory(good=False)
             continue
-        if (read.fabric, read.source, read.budget_bytes) != (
-            inventory.fabric,
-            inventory.source,
-            inventory.budget_bytes,
-        ):
-            _log.warning("fabric, source, budget_mb and profiles take effect at the next start")
+        if changed := [name for name in AT_START if getattr(read, name) != getattr(inventory, name)]:
+            told = ", ".join(AT_START[name] for name in changed)
+            _log.warning("%s: changed, which takes effect at the next start", told)
         inventory = read
         seen = await asyncio.to_thread(_look, path, inventory)
         await group.assign(inventory.targets)
@@ -202,16 +207,19 @@ async def _wait(reload: asyncio.Event) -> bool:
 
 
 def _look(path: Path, inventory: Inventory) -> list[tuple[str, int, int, int]]:
-    """What tells that a file was changed: of all files that count, and of the folders that includes look into."""
-    folders = {file.parent for file in (path, *inventory.files)}
+    """What tells that a file was changed, came or went: of all that were read, and that includes mean now."""
+    files = {path, *inventory.files}
+    for folder, pattern in inventory.includes:
+        with contextlib.suppress(OSError):
+            files.update(included(folder, pattern))
     found = []
-    for file in sorted({path, *inventory.files, *folders}):
+    for file in sorted(files):
         try:
             stat = file.stat()
         except OSError:
             found.append((str(file), 0, 0, 0))
         else:
-            found.append((str(file), stat.st_mtime_ns, stat.st_size if not file.is_dir() else 0, stat.st_ino))
+            found.append((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return found
 
 

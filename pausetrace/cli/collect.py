@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from collectors.collect_metrics import CollectExporter
+    from collectors.target import Target
     from pausetrace.cli.options import Verbs
 
 
@@ -104,7 +105,10 @@ def run_check(args: argparse.Namespace) -> int:
     from pausetrace.collect_text import examination_json, examination_text
 
     inventory = load(Path(args.inventory))
-    found = asyncio.run(examine(inventory.target(args.target), choice_of(inventory.profiles)))
+    target = inventory.target(args.target)
+    _tell_of_trust(target)
+    print(f"pausetrace: collect: looking at {target.name}; the first look compiles for some seconds", file=sys.stderr)
+    found = asyncio.run(examine(target, choice_of(inventory.profiles)))
     print(examination_json(found) if args.output == "json" else examination_text(found))
     return 0 if found.failure is None and any(answer.result == "data" for answer in found.answers) else 1
 
@@ -125,6 +129,7 @@ def run_once(args: argparse.Namespace) -> int:
     choice = choice_of(inventory.profiles)
     status = 0
     for target in targets:
+        _tell_of_trust(target)
         try:
             leaves = asyncio.run(snapshot(target, choice))
         except PausetraceError as err:
@@ -134,6 +139,16 @@ def run_once(args: argparse.Namespace) -> int:
         for line in leaf_lines(target.device, leaves, json_lines=args.output == "jsonl"):
             print(line)
     return status
+
+
+def _tell_of_trust(target: Target) -> None:
+    tls = target.endpoint.tls
+    if tls is not None and tls.skip_verify:
+        print(
+            f"pausetrace: {target.name}: insecure_skip_verify: whoever answers there is trusted",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def run_worker(_args: argparse.Namespace) -> int:

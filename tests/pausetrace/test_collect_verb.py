@@ -84,8 +84,9 @@ def test_check_tells_what_a_target_can_give(tmp_path: Path) -> None:
         path = "/interfaces/interface[name=*]/state/counters"
         async with FakeTarget(lab_leaves()) as fake:
             file = inventory(tmp_path / "lab.toml", leaf1=fake.address)
-            status, out, _ = await run("check", str(file), "leaf1", "-o", "json")
+            status, out, err = await run("check", str(file), "leaf1", "-o", "json")
             assert status == 0
+            assert "looking at leaf1; the first look compiles" in err
             told = json.loads(out)
             assert (told["profile"], told["encoding"], told["security"]) == ("lab", "PROTO", "PLAIN TEXT")
             assert [(each["path"], each["result"]) for each in told["subscriptions"]] == [(path, "data")]
@@ -124,3 +125,12 @@ def test_a_dry_run_connects_nowhere(tmp_path: Path) -> None:
     assert "fabric lab: 1 targets, 3 processes" in out
     assert "192.0.2.1:9339" in out
     assert "PLAIN TEXT" in out
+
+
+def test_a_look_says_that_nobody_was_verified(tmp_path: Path) -> None:
+    file = inventory(tmp_path / "lab.toml", leaf1="127.0.0.1:1")
+    file.write_text(file.read_text().replace("plaintext = true", "insecure_skip_verify = true"))
+    for verb in ("check", "once"):
+        status, _, err = asyncio.run(run(verb, str(file), "leaf1"))
+        assert status == 1
+        assert "leaf1: insecure_skip_verify: whoever answers there is trusted" in err
