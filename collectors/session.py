@@ -210,7 +210,6 @@ class Session:
         plan = self.plan
         assert plan is not None
         self._streams = []
-        self._blocked = 0
         for rpc in plan.rpcs:
             self._streams.append(await transport.subscribe(subscribe_request(rpc)))
         self.status.phase = Phase.SUBSCRIBING
@@ -247,8 +246,10 @@ class Session:
         while True:
             if not budget.may_read(number):
                 self._blocked += 1
-                await budget.room(number)
-                self._blocked -= 1
+                try:
+                    await budget.room(number)
+                finally:
+                    self._blocked -= 1
                 self._quiet_since_s = now_s()
             messages = await stream.read()
             if not messages:

@@ -109,6 +109,40 @@ def test_the_budget_is_shared_fairly() -> None:
     asyncio.run(run())
 
 
+def test_each_rpc_of_a_target_that_waits_for_room_is_woken() -> None:
+    async def run() -> None:
+        budget = Budget(1 << 20)
+        budget.took(1, 2 << 20)
+        rpcs = [asyncio.create_task(budget.room(1)) for _ in range(3)]
+        await asyncio.sleep(0)
+        budget.gave_back({1: (2 << 20) + MESSAGE_OVERHEAD_BYTES})
+        await asyncio.wait_for(asyncio.gather(*rpcs), 1)
+
+    asyncio.run(run())
+
+
+def test_a_session_that_waits_for_room_is_not_taken_to_be_silent_and_its_end_ends_the_wait() -> None:
+    async def script(stream: Stream, _request: bytes) -> None:
+        stream.send(sync())
+        while stream.open:
+            stream.send(notification(time.time_ns(), [("out-octets", 1)], prefix=BASE))
+            await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        async with RawTarget(script) as fake, collecting(target_at(fake.address, stall_s=0.5)) as running:
+            session, budget = running.collector.session("leaf1"), running.collector.budget
+            await running.until(lambda: running.status().synced)
+            budget.took(99, 1 << 30)
+            await running.until(lambda: session.blocked)
+            await asyncio.sleep(1.6)
+            assert session.blocked
+            assert not session.status.failures
+            running.collector.assign([])
+            await running.until(lambda: not session.blocked)
+
+    asyncio.run(run())
+
+
 def test_two_thousand_targets_do_not_connect_at_once() -> None:
     async def run() -> None:
         gate, loop = Gate(at_once=8, per_s=2000), asyncio.get_running_loop()
