@@ -244,7 +244,13 @@ class Collector:
 
     def _work(self, orders: list[Callable[[], None]], taken: Taken) -> Found:
         for order in orders:
-            order()
+            try:
+                order()
+            except (ValueError, TypeError, ArithmeticError) as err:
+                # A setting of one target that the tables cannot hold: the others' messages are not to blame.
+                self._counted["orders_failed"] += 1
+                self._log.warning("a change of a target failed: %r", err)
+                _log.debug("a change of a target failed", exc_info=True)
         return self.pump.turn(taken)
 
     def _apply(self, found: Found) -> None:

@@ -265,7 +265,7 @@ class PathMap:
             return names.numbers[name]
         for pattern in self._queue_patterns:
             if (found := pattern.fullmatch(name)) and found[1] is not None and found[1].isdecimal():
-                return int(found[1])
+                return int(found[1]) if len(found[1]) <= 3 else None
         return None
 
     def _place(self, captured: dict[str, str]) -> tuple[int, int] | None:
