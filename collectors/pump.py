@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from collectors.budget import MESSAGE_OVERHEAD_BYTES
 from collectors.inbox import Taken
 from collectors.outlet import Announced, Outlet
 from collectors.paths import PathTable
@@ -56,8 +55,6 @@ class Found(NamedTuple):
     refused: npt.NDArray[np.int64]
     """Updates left out because the table of paths is full."""
     synced: list[int]
-    costs: dict[int, int]
-    """What the budget gets back."""
 
 
 class _Lost(NamedTuple):
@@ -134,7 +131,7 @@ class Pump:
                 self._begin(target)
             elif target in self._wanted:
                 self._left_s[target] = time.monotonic()
-        found = self._take_in(taken)
+        found = self._take_in(self._of_wanted(taken))
         self._until_ns = taken.until_ns
         self._fall_late()
         if now_ns - self._flush_ns >= 1_000_000_000:
@@ -198,6 +195,14 @@ class Pump:
         for target, since_s in list(self._left_s.items()):
             if now_s - since_s >= self._down_after_s and target in self._up:
                 self._fall(target, "connection lost")
+
+    def _of_wanted(self, taken: Taken) -> Taken:
+        """Without what is left of targets that are not wanted any more."""
+        if self._wanted.keys() >= set(taken.targets):
+            return taken
+        which = [at for at, target in enumerate(taken.targets) if target in self._wanted]
+        self._counted["messages_of_unwanted"] += len(taken.messages) - len(which)
+        return _picked(taken, which)
 
     def _take_in(self, taken: Taken) -> Found:
         """All at once. If that fails, each target by itself, and then each message of the one that is to blame."""
@@ -270,7 +275,6 @@ class Pump:
             np.bincount(targets[status == ERROR], minlength=size),
             np.bincount(targets, np.asarray(columns.refused), size).astype(np.int64),
             synced,
-            _costs(taken),
         )
         return made, found, lost
 
@@ -295,26 +299,16 @@ def _picked(taken: Taken, which: list[int]) -> Taken:
     return Taken([messages[at] for at in which], [targets[at] for at in which], [seen_ns[at] for at in which], [])
 
 
-def _costs(taken: Taken) -> dict[int, int]:
-    costs: Counter[int] = Counter()
-    for target, message in zip(taken.targets, taken.messages, strict=True):
-        costs[target] += len(message) + MESSAGE_OVERHEAD_BYTES
-    return dict(costs)
-
-
 def _unreadable(message: Taken, size: int) -> Found:
     """What was found of one message on which the reading fails: it counts as one that does not decode."""
     none, one = np.zeros(size, np.int64), np.bincount(message.targets, minlength=size)
-    return Found(one, none, one, none, none, none, [], _costs(message))
+    return Found(one, none, one, none, none, none, [])
 
 
 def _summed(parts: list[Found], size: int) -> Found:
     none = np.zeros(size, np.int64)
     arrays = [np.sum([none, *column], axis=0) for column in zip(*(part[:6] for part in parts), strict=True)]
-    costs: Counter[int] = Counter()
-    for part in parts:
-        costs.update(part.costs)
-    return Found._make([*arrays, [target for part in parts for target in part.synced], dict(costs)])
+    return Found._make([*arrays, [target for part in parts for target in part.synced]])
 
 
 def _lost_of(
