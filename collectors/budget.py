@@ -26,7 +26,8 @@ class Budget:
         self.waits = 0
         """Times that a target had to wait."""
         self._held: dict[int, int] = {}
-        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._waiting: dict[asyncio.Future[None], int] = {}
+        """Who waits, and for which target: a target may have several RPCs."""
 
     def share_bytes(self) -> int:
         """What one target may hold: all of it if alone, else twice its equal share of it."""
@@ -41,11 +42,11 @@ class Budget:
         while not self.may_read(target):
             self.waits += 1
             waiting = asyncio.get_running_loop().create_future()
-            self._waiting[target] = waiting
+            self._waiting[waiting] = target
             try:
                 await waiting
             finally:
-                self._waiting.pop(target, None)
+                del self._waiting[waiting]
 
     def took(self, target: int, message_bytes: int) -> None:
         """A message of the target's was read."""
@@ -63,6 +64,6 @@ class Budget:
                 self._held[target] = left
             else:
                 self._held.pop(target, None)
-        for target, waiting in list(self._waiting.items()):
+        for waiting, target in self._waiting.items():
             if not waiting.done() and self.may_read(target):
                 waiting.set_result(None)

@@ -83,6 +83,8 @@ class Collector:
         self._numbers: dict[str, int] = {}
         """Targets by name."""
         self._free: list[int] = []
+        self._leaving: dict[int, asyncio.Task[None] | None] = {}
+        """Numbers that the pump has forgotten, with the sessions that bore them."""
         self._next = 0
         self._orders: list[Callable[[], None]] = []
         """What the pump's thread has to do before the next turn."""
@@ -180,14 +182,14 @@ class Collector:
     def _release(self, name: str) -> None:
         number = self._numbers.pop(name)
         self._sessions.pop(number)
-        if (task := self._tasks.pop(number, None)) is not None:
+        task = self._tasks.pop(number, None)
+        if task is not None:
             task.cancel()
         self._bad.pop(number, None)
 
         def forget() -> None:
             self.pump.forget(number)
-            # Only now may another target bear the number: what the old one had sent has been taken in.
-            self._free.append(number)
+            self._leaving[number] = task
 
         self._orders.append(forget)
 
@@ -242,12 +244,26 @@ class Collector:
             self.budget.gave_back(_costs(taken))
             self._orders.insert(0, lambda: self.pump.tell_turn_lost(taken))
             return
-        self.budget.gave_back(found.costs)
+        self.budget.gave_back(_costs(taken))
         self._apply(found)
+        self._free_numbers()
+
+    def _free_numbers(self) -> None:
+        """Another target may bear a number once nothing of the old one can come any more."""
+        for number, task in list(self._leaving.items()):
+            if (task is None or task.done()) and not self.inbox.holds(number):
+                del self._leaving[number]
+                self._free.append(number)
 
     def _work(self, orders: list[Callable[[], None]], taken: Taken) -> Found:
         for order in orders:
-            order()
+            try:
+                order()
+            except (ValueError, TypeError, ArithmeticError) as err:
+                # A setting of one target that the tables cannot hold: the others' messages are not to blame.
+                self._counted["orders_failed"] += 1
+                self._log.warning("a change of a target failed: %r", err)
+                _log.debug("a change of a target failed", exc_info=True)
         return self.pump.turn(taken)
 
     def _apply(self, found: Found) -> None:

@@ -78,7 +78,6 @@ class DeviceFacts:
         fact = entry.fact
         if fact is None or not values or self._last.get(number) == values:
             return
-        self._last[number] = values
         # A member of a LAG may be told by a path that names both.
         text = entry.captured.get("lag") or values[0].strip()
         captured = entry.captured
@@ -94,6 +93,7 @@ class DeviceFacts:
                 self._aliases[fact.says] = text
         else:
             changed = self._sort(fact, captured, text, values)
+        self._last[number] = values
         if changed:
             self.changed = True
             self._from_ns = max(self._from_ns, time_ns)
@@ -174,11 +174,11 @@ class DeviceFacts:
                 neighbour.port = name
 
     def _sort(self, fact: Fact, captured: dict[str, str], text: str, values: Sequence[str]) -> bool:
-        number = int(text) if text.isascii() and text.isdecimal() else self._queue_number(text)
+        number = self._queue_number(text) if (told := _small(text)) is None else told
         sorting, says = self._sorting, fact.says
         if says == "term_dscp":
-            told = tuple(int(value) for value in values if value.isascii() and value.isdecimal())
-            sorting.term_dscp(captured["term"], told)
+            dscps = tuple(dscp for value in values if (dscp := _small(value)) is not None)
+            sorting.term_dscp(captured["term"], dscps)
         elif says == "term_class":
             sorting.term_class(captured["term"], text)
         elif number is None:
@@ -207,6 +207,13 @@ class DeviceFacts:
         return Port(
             name, port.speed_mbps, aliases, tuple(port.ips)[:MAX_ALIASES], port.lag, "", peers[0] if peers else None
         )
+
+
+def _small(text: str) -> int | None:
+    """The number of a queue, class, priority or code point, which one byte holds; None of all else."""
+    if not 0 < len(text) <= 3 or not (text.isascii() and text.isdecimal()):
+        return None
+    return number if (number := int(text)) <= 255 else None
 
 
 def _name(text: str) -> bool:

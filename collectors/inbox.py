@@ -45,6 +45,11 @@ class Inbox:
         """A subscription that had messages is over."""
         self._taken.changes.append((target, False))
 
+    def holds(self, target: int) -> bool:
+        """Whether anything of this target waits."""
+        taken = self._taken
+        return target in taken.targets or any(target == changed for changed, _ in taken.changes)
+
     def take(self, most_bytes: int, now_ns: int = 0) -> Taken:
         """The oldest messages up to so many bytes, at least one if there is any; the rest waits for the next turn.
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from collectors.below import Below
 from collectors.pattern import Element, Pattern, without_module
 from collectors.profile import ERROR_CODES, SIDE_CODES, Fact, Profile, Record, Row, measures
 from stream.kinds import ESTIMATED, EXACT, UNKNOWN
@@ -143,7 +144,8 @@ class PathMap:
         self._group_numbers: dict[tuple[int, int, int, int, int, int], int] = {}
         self._claimed: dict[tuple[int, int], int] = {}
         self._leaf_rows: list[tuple[int, ...]] = []
-        self._leaf_elements: list[tuple[Element, ...]] = []
+        self._leaves_below = Below()
+        self._slow_below = Below()
         self._half_rows: list[tuple[int, int, bool]] = []
         self._group_rows: list[tuple[int, int, int, int, int, int]] = []
         self._first_half: list[int] = [0]
@@ -173,11 +175,7 @@ class PathMap:
     def below(self, path_id: int) -> tuple[Ints, list[int]]:
         """The leaves and the slow entries at or below a path."""
         prefix = self._elements(path_id)
-        leaves = [number for number, elements in enumerate(self._leaf_elements) if is_below(elements, prefix)]
-        slow = [
-            number for number, entry in enumerate(self.slow) if is_below((*entry.container, (entry.field, ())), prefix)
-        ]
-        return np.array(leaves, np.int64), slow
+        return np.array(self._leaves_below.find(prefix), np.int64), self._slow_below.find(prefix)
 
     def _elements(self, path_id: int) -> tuple[Element, ...]:
         elements: list[Element] = []
@@ -210,6 +208,7 @@ class PathMap:
 
     def _slow(self, entry: Slow) -> int:
         self.slow.append(entry)
+        self._slow_below.add((*entry.container, (entry.field, ())))
         return SLOW - (len(self.slow) - 1)
 
     def _leaf(self, number: int, row: Row, captured: dict[str, str], elements: tuple[Element, ...]) -> int:
@@ -240,7 +239,7 @@ class PathMap:
                 numerator, denominator, row.window_ms * 1_000_000, _QUALITY[row.quality], *self._periods_ns[number],
             )
         )  # fmt: skip
-        self._leaf_elements.append(elements)
+        self._leaves_below.add(elements)
         self._first_half.append(len(self._half_rows))
         self._changed = True
         leaf = self._leaf_numbers[key] = len(self._leaf_rows) - 1
@@ -265,7 +264,7 @@ class PathMap:
             return names.numbers[name]
         for pattern in self._queue_patterns:
             if (found := pattern.fullmatch(name)) and found[1] is not None and found[1].isdecimal():
-                return int(found[1])
+                return int(found[1]) if len(found[1]) <= 3 else None
         return None
 
     def _place(self, captured: dict[str, str]) -> tuple[int, int] | None:
@@ -314,17 +313,6 @@ _LEAF_TYPES = (
     np.int64,
 )
 _GROUP_TYPES = (np.uint8, np.int32, np.uint8, np.uint8, np.uint8, np.int64)
-
-
-def is_below(elements: tuple[Element, ...], prefix: tuple[Element, ...]) -> bool:
-    """Whether elements begin with those of a prefix, of which a key may be left out or be `*`."""
-    if len(prefix) > len(elements):
-        return False
-    for (name, keys), (of_prefix, keys_of_prefix) in zip(elements, prefix, strict=False):
-        told = dict(keys)
-        if name != of_prefix or any(value not in ("*", told.get(key)) for key, value in keys_of_prefix):
-            return False
-    return True
 
 
 def record_fields(record: Record) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ meanwhile: a broker that does not answer, or a long decode, holds up no connecti
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from typing import Any, NamedTuple
@@ -13,15 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from collectors.budget import MESSAGE_OVERHEAD_BYTES
 from collectors.inbox import Taken
 from collectors.outlet import Announced, Outlet
 from collectors.paths import PathTable
 from collectors.profile import Profile
-from collectors.rows import RowMaker
+from collectors.rows import Made, RowMaker
 from collectors.skew import Clocks
 from collectors.wire import ERROR, MALFORMED, OK, SYNC, TOO_LARGE, Decoder
 from stream.kinds import INT64_MAX
+
+_log = logging.getLogger(__name__)
 
 HALVES_NS = 2_000_000_000
 """Half a row waits so long for its other half."""
@@ -53,8 +55,15 @@ class Found(NamedTuple):
     refused: npt.NDArray[np.int64]
     """Updates left out because the table of paths is full."""
     synced: list[int]
-    costs: dict[int, int]
-    """What the budget gets back."""
+
+
+class _Lost(NamedTuple):
+    """Messages of a target that became no rows, and when the first and the last of them were read."""
+
+    target: int
+    messages: int
+    first_ns: int
+    last_ns: int
 
 
 class Pump:
@@ -82,6 +91,7 @@ class Pump:
         self._flush_ns = 0
         self._renewed_s = time.monotonic()
         self._refused = 0
+        self._counted: Counter[str] = Counter()
 
     def want(self, target: int, wanted: Wanted) -> None:
         """A target is to be followed from now on."""
@@ -121,7 +131,7 @@ class Pump:
                 self._begin(target)
             elif target in self._wanted:
                 self._left_s[target] = time.monotonic()
-        found = self._decode(taken)
+        found = self._take_in(self._of_wanted(taken))
         self._until_ns = taken.until_ns
         self._fall_late()
         if now_ns - self._flush_ns >= 1_000_000_000:
@@ -154,6 +164,7 @@ class Pump:
     def counters(self) -> Counter[str]:
         """Everything counted so far."""
         parts = (
+            ("pump", self._counted),
             ("decoder", self._decoder.counters),
             ("rows", self._rows.counters),
             ("clocks", self.clocks.counters),
@@ -185,12 +196,64 @@ class Pump:
             if now_s - since_s >= self._down_after_s and target in self._up:
                 self._fall(target, "connection lost")
 
-    def _decode(self, taken: Taken) -> Found:
+    def _of_wanted(self, taken: Taken) -> Taken:
+        """Without what is left of targets that are not wanted any more."""
+        if self._wanted.keys() >= set(taken.targets):
+            return taken
+        which = [at for at, target in enumerate(taken.targets) if target in self._wanted]
+        self._counted["messages_of_unwanted"] += len(taken.messages) - len(which)
+        return _picked(taken, which)
+
+    def _take_in(self, taken: Taken) -> Found:
+        """All at once. If that fails, each target by itself, and then each message of the one that is to blame."""
+        size = max(taken.targets, default=-1) + 1
+        try:
+            made, found, lost = self._decode(taken, size)
+        except Exception:  # noqa: BLE001 - one message too odd must not cost the others
+            self._counted["turns_taken_apart"] += 1
+            found = self._take_apart(taken, size)
+        else:
+            self._let_out(made, lost)
+        return found
+
+    def _take_apart(self, taken: Taken, size: int) -> Found:
+        parts: list[Found] = []
+        targets = np.array(taken.targets)
+        for target in dict.fromkeys(taken.targets):
+            own = _picked(taken, np.flatnonzero(targets == target).tolist())
+            try:
+                made, found, lost = self._decode(own, size)
+            except Exception as err:  # noqa: BLE001 - as above
+                _log.debug("target %d: messages that cannot be read", target, exc_info=err)
+            else:
+                self._let_out(made, lost)
+                parts.append(found)
+                continue
+            for number in range(len(own.messages)):
+                message = _picked(own, [number])
+                try:
+                    made, found, lost = self._decode(message, size)
+                except Exception:  # noqa: BLE001 - this is the one
+                    self._counted["messages_unreadable"] += 1
+                    found = _unreadable(message, size)
+                    lost = [_Lost(target, 1, message.seen_ns[0], message.seen_ns[0])]
+                    self._let_out(None, lost)
+                else:
+                    self._let_out(made, lost)
+                parts.append(found)
+        return _summed(parts, size)
+
+    def _let_out(self, made: Made | None, lost: list[_Lost]) -> None:
+        for target, messages, first_ns, last_ns in lost:
+            self._outlet.lost(target, messages, NOT_DECODED, first_ns, last_ns)
+        if made is not None:
+            self._outlet.put(made, self.mark_ns)
+
+    def _decode(self, taken: Taken, size: int) -> tuple[Made, Found, list[_Lost]]:
         targets = np.array(taken.targets, np.int32)
         seen_ns = np.array(taken.seen_ns, np.int64)
         columns = self._decoder.decode(taken.messages, targets)
         status = np.asarray(columns.status)
-        size = int(targets.max()) + 1 if len(targets) else 0
         synced = [int(target) for target in targets[status == SYNC]]
         self._last_ns.update(zip(taken.targets, taken.seen_ns, strict=True))
         told = np.flatnonzero(status == OK)
@@ -201,13 +264,10 @@ class Pump:
             self._rows.gap(target)
         for target in synced:
             self.clocks.synced(target)
-        self._tell_lost(targets, status, np.asarray(columns.refused), seen_ns)
+        lost = _lost_of(targets, status, np.asarray(columns.refused), seen_ns)
         made = self._rows.take(columns, targets, times, quality, seen_ns)
-        self._outlet.put(made, self.mark_ns)
         updates = np.diff(np.asarray(columns.first_row))
-        bytes_of = np.fromiter(map(len, taken.messages), np.int64, len(taken.messages)) + MESSAGE_OVERHEAD_BYTES
-        costs = np.bincount(targets, bytes_of, size).astype(np.int64)
-        return Found(
+        found = Found(
             np.bincount(targets, minlength=size),
             np.bincount(targets, updates, size).astype(np.int64),
             np.bincount(targets[status == MALFORMED], minlength=size),
@@ -215,28 +275,13 @@ class Pump:
             np.bincount(targets[status == ERROR], minlength=size),
             np.bincount(targets, np.asarray(columns.refused), size).astype(np.int64),
             synced,
-            {int(target): int(costs[target]) for target in np.flatnonzero(costs)},
         )
+        return made, found, lost
 
     def tell_turn_lost(self, taken: Taken) -> None:
         """A turn failed: none of its messages became rows."""
         for target, messages in Counter(taken.targets).items():
             self._outlet.lost(target, messages, NOT_DECODED, min(taken.seen_ns), max(taken.seen_ns))
-
-    def _tell_lost(
-        self,
-        targets: npt.NDArray[np.int32],
-        status: npt.NDArray[np.integer[Any]],
-        refused: npt.NDArray[np.integer[Any]],
-        seen_ns: npt.NDArray[np.int64],
-    ) -> None:
-        """Messages that do not decode, or of which updates had to be left out."""
-        bad = (status == MALFORMED) | (status == TOO_LARGE) | (refused > 0)
-        if not bad.any():
-            return
-        for target in np.unique(targets[bad]).tolist():
-            times = seen_ns[bad & (targets == target)]
-            self._outlet.lost(target, len(times), NOT_DECODED, int(times.min()), int(times.max()))
 
     def _renew_paths(self) -> None:
         """A table that has refused paths for minutes begins anew: those of a target that is gone fill it."""
@@ -246,3 +291,38 @@ class Pump:
         elif time.monotonic() - self._renewed_s >= PATHS_RENEW_S:
             self._renewed_s, self._refused = time.monotonic(), refused
             self.paths.renew()
+
+
+def _picked(taken: Taken, which: list[int]) -> Taken:
+    """Some of the messages, without the changes."""
+    messages, targets, seen_ns = taken.messages, taken.targets, taken.seen_ns
+    return Taken([messages[at] for at in which], [targets[at] for at in which], [seen_ns[at] for at in which], [])
+
+
+def _unreadable(message: Taken, size: int) -> Found:
+    """What was found of one message on which the reading fails: it counts as one that does not decode."""
+    none, one = np.zeros(size, np.int64), np.bincount(message.targets, minlength=size)
+    return Found(one, none, one, none, none, none, [])
+
+
+def _summed(parts: list[Found], size: int) -> Found:
+    none = np.zeros(size, np.int64)
+    arrays = [np.sum([none, *column], axis=0) for column in zip(*(part[:6] for part in parts), strict=True)]
+    return Found._make([*arrays, [target for part in parts for target in part.synced]])
+
+
+def _lost_of(
+    targets: npt.NDArray[np.int32],
+    status: npt.NDArray[np.integer[Any]],
+    refused: npt.NDArray[np.integer[Any]],
+    seen_ns: npt.NDArray[np.int64],
+) -> list[_Lost]:
+    """Messages that do not decode, or of which updates had to be left out."""
+    bad = (status == MALFORMED) | (status == TOO_LARGE) | (refused > 0)
+    if not bad.any():
+        return []
+    lost: list[_Lost] = []
+    for target in np.unique(targets[bad]).tolist():
+        times = seen_ns[bad & (targets == target)]
+        lost.append(_Lost(target, len(times), int(times.min()), int(times.max())))
+    return lost

@@ -185,6 +185,8 @@ class RowMaker:
         fleet_of_row = fleet_of[message]
         update = columns.op == UPDATE
         parts: list[tuple[int, _Columns]] = []
+        counted: list[tuple[int, Ints, Ints]] = []
+        # What is read one by one comes first, of all fleets: where it raises, no counter has been read yet.
         for index in np.unique(fleet_of_row).tolist():
             if index < 0:
                 continue
@@ -199,8 +201,9 @@ class RowMaker:
                 parts += self._slowly(index, columns, deletes, rows[slow], codes[slow], of, time_ns, quality, seen_ns)
             fast = codes >= 0
             if fast.any():
-                rows, leaf = rows[fast], codes[fast].astype(np.int64)
-                parts += self._read(index, columns, rows, leaf, of, time_ns, quality, seen_ns)
+                counted.append((index, rows[fast], codes[fast].astype(np.int64)))
+        for index, rows, leaf in counted:
+            parts += self._read(index, columns, rows, leaf, of, time_ns, quality, seen_ns)
         for target in of[(fleet_of >= 0) & (columns.status == SYNC)].tolist():
             if self._unready.pop(target, None) is not None:
                 self._told[target] = None

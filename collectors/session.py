@@ -11,6 +11,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectors import capabilities as told
@@ -36,11 +37,14 @@ _log = logging.getLogger(__name__)
 LEAST_STALL_S = 10.0
 STALL_INTERVALS = 3.0
 """Intervals without any message after which a target is taken to hang."""
+BEATS = 4
 HELD_S = 60.0
 """A session that held for so long forgets the failures before it."""
 TRIAL_S = 3.0
 """A part of a subscription that is not refused within this time is taken to be accepted."""
 MAX_PLANS = 64
+_TOLD_ALL = b"\x18\x01"
+"""A SubscribeResponse that is a sync_response and no more."""
 
 
 class Hub(NamedTuple):
@@ -53,6 +57,30 @@ class Hub(NamedTuple):
     profiles: ProfileChoice
     on_profile: Callable[[int, Profile, Plan], None]
     time_scale: float = 1.0
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One RPC as the watchdog sees it: `period_ms` is within which it has to say something, 0 = it has not to."""
+
+    period_ms: int
+    quiet_since_s: float
+    beats: int = 0
+    """Periods in a row in which it said something; of a path that a target does not have nothing comes."""
+    beat_s: float = 0.0
+
+    @property
+    def regular(self) -> bool:
+        """Whether it has kept its period once, so that its silence means something."""
+        return self.beats >= BEATS
+
+    def heard(self, now_s: float) -> None:
+        """It has said more than that it has told all."""
+        since_s, period_s = now_s - self.beat_s, self.period_ms / 1000
+        if self.regular or not self.period_ms or since_s < period_s / 2:
+            return
+        self.beats = self.beats + 1 if since_s <= STALL_INTERVALS * period_s else 1
+        self.beat_s = now_s
 
 
 class Session:
@@ -70,6 +98,7 @@ class Session:
         self._backoff = Backoff(random.Random(seed), hub.time_scale)
         self._profile: Profile | None = None
         self._streams: list[RawStream] = []
+        self._readings: list[_Reading] = []
         self._abort: Failure | None = None
         self._quiet_since_s = 0.0
         """On the loop's clock: when something came last, or a subscription began."""
@@ -107,12 +136,23 @@ class Session:
         silent_s = now_s - self._quiet_since_s
         if allowed_s and silent_s > allowed_s:
             self.abort(Failure("stalled", f"nothing for {silent_s:.3g} s"))
+            return
+        for number, reading in enumerate(self._readings, 1):
+            silent_s = now_s - reading.quiet_since_s
+            if reading.regular and silent_s > self._stall_s_of(reading):
+                of = f"subscription {number} of {len(self._readings)}"
+                self.abort(Failure("stalled", f"nothing for {silent_s:.3g} s of {of}, which others hide"))
+                return
 
     def stall_s(self) -> float:
         """The longest silence that is allowed; 0 allows any."""
         if self.target.stall_s:
             return self.target.stall_s
         return max(STALL_INTERVALS * self.period_ms / 1000, LEAST_STALL_S) if self.period_ms else 0.0
+
+    def _stall_s_of(self, reading: _Reading) -> float:
+        """The same of one RPC, whose silence the others' messages must not hide."""
+        return max(STALL_INTERVALS * reading.period_ms / 1000, self.target.stall_s or LEAST_STALL_S)
 
     def abort(self, failure: Failure) -> None:
         """Ends the present subscription with this failure."""
@@ -210,12 +250,15 @@ class Session:
         plan = self.plan
         assert plan is not None
         self._streams = []
-        self._blocked = 0
         for rpc in plan.rpcs:
             self._streams.append(await transport.subscribe(subscribe_request(rpc)))
         self.status.phase = Phase.SUBSCRIBING
         self._quiet_since_s = asyncio.get_running_loop().time()
-        reading = [asyncio.ensure_future(self._read(stream)) for stream in self._streams]
+        self._readings = [_Reading(shortest_ms((rpc,)), self._quiet_since_s) for rpc in plan.rpcs]
+        reading = [
+            asyncio.ensure_future(self._read(stream, of))
+            for stream, of in zip(self._streams, self._readings, strict=True)
+        ]
         try:
             done, _ = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -241,20 +284,24 @@ class Session:
                 raise failure
         raise Failure("ended", "")
 
-    async def _read(self, stream: RawStream) -> None:
+    async def _read(self, stream: RawStream, reading: _Reading) -> None:
         status, budget, inbox, number = self.status, self._hub.budget, self._hub.inbox, self.number
         now_s = asyncio.get_running_loop().time
         while True:
             if not budget.may_read(number):
                 self._blocked += 1
-                await budget.room(number)
-                self._blocked -= 1
-                self._quiet_since_s = now_s()
+                try:
+                    await budget.room(number)
+                finally:
+                    self._blocked -= 1
+                self._quiet_since_s = reading.quiet_since_s = now_s()
             messages = await stream.read()
             if not messages:
                 raise Failure("ended", "")
             seen_ns = time.time_ns()
-            self._quiet_since_s = now_s()
+            self._quiet_since_s = reading.quiet_since_s = now_s()
+            if any(message != _TOLD_ALL for message in messages):
+                reading.heard(self._quiet_since_s)
             if status.phase is not Phase.RECEIVING:
                 self._begins()
             for message in messages:

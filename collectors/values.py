@@ -67,8 +67,8 @@ def text(columns: Columns, row: int) -> str:
 
 
 def several(columns: Columns, row: int) -> list[Any]:
-    """The members of a leaf-list or JSON array, none of one that does not parse."""
+    """The members of a leaf-list or JSON array, none of one that does not parse or is nested without end."""
     try:
         return columns.values(row)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []

@@ -109,6 +109,74 @@ def test_the_budget_is_shared_fairly() -> None:
     asyncio.run(run())
 
 
+def test_each_rpc_of_a_target_that_waits_for_room_is_woken() -> None:
+    async def run() -> None:
+        budget = Budget(1 << 20)
+        budget.took(1, 2 << 20)
+        rpcs = [asyncio.create_task(budget.room(1)) for _ in range(3)]
+        await asyncio.sleep(0)
+        budget.gave_back({1: (2 << 20) + MESSAGE_OVERHEAD_BYTES})
+        await asyncio.wait_for(asyncio.gather(*rpcs), 1)
+
+    asyncio.run(run())
+
+
+def test_a_session_that_waits_for_room_is_not_taken_to_be_silent_and_its_end_ends_the_wait() -> None:
+    async def script(stream: Stream, _request: bytes) -> None:
+        stream.send(sync())
+        while stream.open:
+            stream.send(notification(time.time_ns(), [("out-octets", 1)], prefix=BASE))
+            await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        async with RawTarget(script) as fake, collecting(target_at(fake.address, stall_s=0.5)) as running:
+            session, budget = running.collector.session("leaf1"), running.collector.budget
+            await running.until(lambda: running.status().synced)
+            budget.took(99, 1 << 30)
+            await running.until(lambda: session.blocked)
+            await asyncio.sleep(1.6)
+            assert session.blocked
+            assert not session.status.failures
+            running.collector.assign([])
+            await running.until(lambda: not session.blocked)
+
+    asyncio.run(run())
+
+
+def test_what_waits_of_a_target_that_went_is_never_told_as_another_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A turn takes one message.
+    monkeypatch.setattr("collectors.collector.TURN_BYTES", 1)
+    names = [("out-octets", 1), ("in-octets", 1)]
+
+    async def script(stream: Stream, _request: bytes) -> None:
+        stream.send(sync())
+        while stream.open:
+            stream.send(notification(time.time_ns(), names, prefix=BASE.replace("Ethernet1", "New")))
+            await asyncio.sleep(0.5)
+
+    async def run() -> None:
+        async with RawTarget(script) as fake, collecting(target_at(fake.address, "old")) as running:
+            collector = running.collector
+            await running.until(lambda: running.status("old").synced)
+            for value in range(60):
+                told = [("out-octets", value), ("in-octets", value)]
+                old = notification(time.time_ns(), told, prefix=BASE.replace("Ethernet1", "Old"))
+                collector.inbox.put(0, old, time.time_ns())
+            collector.assign([])
+            await running.until(lambda: not collector._orders)
+            collector.assign([target_at(fake.address, "new")])
+            assert collector.session("new").number == 1
+            await running.until(lambda: not len(collector.inbox) and running.status("new").synced)
+            await running.until(lambda: any("New" in ports for *_, ports, _ in running.out.parts))
+            assert {target for target, _, _, ports, _ in running.out.parts if "New" in ports} == {1}
+            assert collector.counters()["pump_messages_of_unwanted"] > 30
+            # In the end the number is given out again.
+            collector.assign([target_at(fake.address, "new"), target_at(fake.address, "third")])
+            assert collector.session("third").number == 0
+
+    asyncio.run(run())
+
+
 def test_two_thousand_targets_do_not_connect_at_once() -> None:
     async def run() -> None:
         gate, loop = Gate(at_once=8, per_s=2000), asyncio.get_running_loop()

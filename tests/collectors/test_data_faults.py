@@ -9,6 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from collectors.device_facts import DeviceFacts
+from collectors.messages import gnmi_pb2
+from collectors.path_map import Slow
 from simulation.gnmi_targets.behaviour import Behaviour
 from simulation.gnmi_targets.http2 import Stream
 from simulation.gnmi_targets.messages import notification, sync
@@ -17,6 +20,7 @@ from simulation.gnmi_targets.server import FakeTarget
 from stream.kinds import CLOCK_SUSPECT, ESTIMATED, GAP, RESET, UNKNOWN, WRAP
 from stream.record import Events
 from tests.collectors.lab_device import lab_leaves
+from tests.collectors.notifications import Feed
 from tests.collectors.running import Running, collecting, target_at
 
 BASE = "/interfaces/interface[name=Ethernet1]/state/counters"
@@ -170,5 +174,76 @@ def test_marks_never_go_back_and_stay_behind_the_last_message() -> None:
             assert marks == sorted(marks)
             for _, _, events, _, mark in running.out.parts:
                 assert mark <= int(events["time_ns"].max())
+
+    asyncio.run(run())
+
+
+def said(path: str, value: bytes | str) -> bytes:
+    """One update: a text, or the bytes of a JSON value."""
+    response = gnmi_pb2.SubscribeResponse.FromString(notification(time.time_ns(), [(path, "text")]))
+    if isinstance(value, bytes):
+        response.update.update[0].val.json_ietf_val = value
+    else:
+        response.update.update[0].val.string_val = value
+    return bytes(response.SerializeToString())
+
+
+DSCPS = "/qos/classifiers/classifier[name=c]/terms/term[id=1]/conditions/ipv4/state/dscp-set"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("/qos/forwarding-groups/forwarding-group[name=x]/state/output-queue", "9" * 5000),
+        ("/qos/forwarding-groups/forwarding-group[name=x]/state/output-queue", "300"),
+        (DSCPS, b'["' + b"9" * 5000 + b'"]'),
+        (DSCPS, b"[" * 20_000 + b"]" * 20_000),
+    ],
+)
+def test_numbers_and_nesting_without_end_cost_nobody_a_row(path: str, value: bytes | str) -> None:
+    feed = Feed("openconfig")
+    feed.send(said(path, value))
+    assert feed.read(("/interfaces/interface[name=E1]/state/counters/out-octets", 1)) == []
+    assert feed.read(("/interfaces/interface[name=E1]/state/counters/out-octets", 2), after_s=1)
+
+
+def test_a_message_on_which_the_reading_fails_is_lost_alone_and_counts_against_its_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    take = DeviceFacts.take
+
+    def failing(self: DeviceFacts, number: int, entry: Slow, values: Sequence[str], time_ns: int) -> None:
+        if values == ["a fault of ours"]:
+            raise ZeroDivisionError
+        take(self, number, entry, values, time_ns)
+
+    monkeypatch.setattr(DeviceFacts, "take", failing)
+
+    async def script(stream: Stream, _request: bytes) -> None:
+        number = 0
+        stream.send(sync())
+        while stream.open:
+            number += 1
+            stream.send(reading(time.time_ns(), number * 1000))
+            for _ in range(4):
+                stream.send(said("/interfaces/interface[name=Ethernet1]/state/description", "a fault of ours"))
+            await asyncio.sleep(0.02)
+
+    async def run() -> None:
+        async with (
+            RawTarget(script) as odd,
+            FakeTarget(lab_leaves()) as good,
+            collecting(target_at(odd.address, "odd", profile="openconfig"), target_at(good.address, "good")) as running,
+        ):
+            await running.until(lambda: "garbage" in running.status("odd").failures_by_sort)
+            told = running.status("odd")
+            assert told.drops["malformed"] >= 50
+            assert sum(messages for target, messages, _ in running.out.losses if target == 0) >= 50
+            # Its other messages make rows, and so do the other target's.
+            await running.until(lambda: {target for target, *_ in running.out.parts} == {0, 1})
+            counters = running.collector.counters()
+            assert counters["pump_messages_unreadable"] >= 50
+            assert counters["turns_failed"] == 0
+            assert not running.status("good").failures
 
     asyncio.run(run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from simulation.gnmi_targets.messages import notification, sync
 from simulation.gnmi_targets.raw_target import RawTarget
 from simulation.gnmi_targets.server import FakeTarget
 from tests.collectors.lab_device import COUNTERS, lab_leaves
-from tests.collectors.running import collecting, target_at
+from tests.collectors.running import LAB, collecting, target_at
 
 BASE = "/interfaces/interface[name=Ethernet1]/state/counters"
 
@@ -262,3 +263,40 @@ def msgspec_asked(path: str, mode: str = "SAMPLE"):  # type: ignore[no-untyped-d
     from collectors.request import Asked
 
     return Asked(path, mode, 200 if mode == "SAMPLE" else 0)
+
+
+@pytest.mark.parametrize("told", [0, 1, 12])
+def test_an_rpc_that_falls_silent_is_not_hidden_by_another_ones_messages(told: int, tmp_path: Path) -> None:
+    # Two origins make two RPCs.
+    rows = Path(LAB).read_text().split('metric = "port bytes"\n', 1)[1]
+    asked = '[[subscribe]]\npath = "/interfaces/interface[name=*]/state/counters"\n'
+    head = 'name = "two"\ntitle = "t"\nencodings = ["PROTO"]\n[match]\nmodels = ["zz"]\nrank = 1\n'
+    other = '[[subscribe]]\npath = "/interfaces/interface[name=*]/state/other"\norigin = "eos_native"\n'
+    profile = tmp_path / "two.toml"
+    profile.write_text(head + asked + other + rows)
+    begun = 0
+
+    async def script(stream: Stream, _request: bytes) -> None:
+        nonlocal begun
+        begun += 1
+        silent, number = begun % 2 == 0, 0
+        stream.send(sync())
+        while stream.open:
+            number += 1
+            if not silent or number <= told:
+                stream.send(sample(number))
+            await asyncio.sleep(0.1)
+
+    async def run() -> None:
+        async with (
+            RawTarget(script) as fake,
+            collecting(target_at(fake.address, profile=str(profile), interval_ms=100, stall_s=0.5)) as running,
+        ):
+            if told > 1:
+                assert "subscription 2 of 2" in (await running.until_failed("stalled")).last_failure_text
+                return
+            # Of counters that a target does not have, it says nothing, or one word: that is no stall.
+            await running.until(lambda: running.status().messages > 30)
+            assert not running.status().failures
+
+    asyncio.run(run())
