@@ -44,7 +44,8 @@ def counters(file: str, table: str) -> dict[str, int]:
 
 def settled(file: str, table: str) -> dict[str, int]:
     """The same once nothing has been counted for a while: who sent everything may still send some of it again."""
-    before, now = {}, counters(file, table)
+    before: dict[str, int] = {}
+    now = counters(file, table)
     end_s = time.monotonic() + 20
     while now != before and time.monotonic() < end_s:
         time.sleep(0.5)
