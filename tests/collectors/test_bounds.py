@@ -218,11 +218,11 @@ def test_a_port_keeps_so_many_addresses_and_the_last_ones() -> None:
     profile = profiles.load("openconfig")
     alias = next(fact for fact in profile.fact if fact.says == "port_alias")
     feed = Feed(msgspec.structs.replace(profile, fact=(msgspec.structs.replace(alias, says="port_ip"),)))
-    for at in range(100):
-        feed.read((alias.path.replace("{port}", "E1"), f"10.0.0.{at}"))
+    for at in range(300):
+        feed.read((alias.path.replace("{port}", "E1"), f"10.0.{at >> 8}.{at & 255}"))
     port = feed.rows._targets[0].facts._ports["E1"]
     assert len(port.ips) == MAX_ALIASES
-    assert "10.0.0.99" in port.ips
+    assert "10.0.1.43" in port.ips
 
 
 def test_two_thousand_targets_do_not_connect_at_once() -> None:
