@@ -192,6 +192,7 @@ def test_ports_that_one_device_invents_leave_the_others_theirs(monkeypatch: pyte
         leaves = [(f"/interfaces/interface[name={name}]/state/counters/out-octets", value) for name in names]
         return feed.send(profile_notification(value * 10**9, [plain(*leaf) for leaf in leaves]), target=target)
 
+    made: list[str] = []
     invented, own = [f"x{at}" for at in range(200)], [f"Ethernet{at}" for at in range(40)]
     for value in (1, 2):
         told([*invented, *own], value, 0)
@@ -219,7 +220,7 @@ def test_a_port_keeps_so_many_addresses_and_the_last_ones() -> None:
     alias = next(fact for fact in profile.fact if fact.says == "port_alias")
     feed = Feed(msgspec.structs.replace(profile, fact=(msgspec.structs.replace(alias, says="port_ip"),)))
     for at in range(300):
-        feed.read((alias.path.replace("{port}", "E1"), f"10.0.{at >> 8}.{at & 255}"))
+        feed.read((alias.paths[0].replace("{port}", "E1"), f"10.0.{at >> 8}.{at & 255}"))
     port = feed.rows._targets[0].facts._ports["E1"]
     assert len(port.ips) == MAX_ALIASES
     assert "10.0.1.43" in port.ips
