@@ -26,10 +26,10 @@ class RecordRow(NamedTuple):
     span_ns: int
 
 
-def row_of(paths: PathMap, record: Record, told: Mapping[str, str]) -> RecordRow | None:
+def row_of(paths: PathMap, record: Record, told: Mapping[str, str], device: str) -> RecordRow | None:
     """The row that a record's leaves make; None if they name no port or have no value."""
     value = _number(told.get(record.value, ""))
-    port = paths.port(told.get(record.port, ""))
+    port = paths.port(told.get(record.port, ""), device)
     if value is None or port is None:
         return None
     dimension, number = NO_DIMENSION, 0

@@ -158,6 +158,8 @@ class DeviceFacts:
             port.lag = text if _name(text) else ""
         elif fact.says == "port_ip":
             port.ips |= dict.fromkeys(value for value in values[:MAX_ALIASES] if _name(value))
+            for oldest in list(port.ips)[:-MAX_ALIASES]:
+                del port.ips[oldest]
         elif fact.says in ("port_alias", "port_mac"):
             if _name(text):
                 port.aliases[f"{fact.says} {fact.path}"] = text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,8 @@ Bytes = npt.NDArray[np.uint8]
 NOT_SEEN, NOTHING, SLOW = -2, -1, -16
 """Of a path id: not looked up yet, without a meaning; from SLOW downwards the number of a slow entry."""
 MAX_PORTS = 65_535
+MAX_PORTS_A_DEVICE = 4096
+"""So many ports' names may come from one device: what it invents must leave the others of its profile theirs."""
 NO_PERIOD = -1
 
 (COUNTER, GAUGE, PEAK_SINCE_READ, PEAK_OVER_WINDOW, SETTING, STATE, FOUND, RESTORED, STOPPED) = range(9)
@@ -132,7 +135,12 @@ class PathMap:
         self._paths = paths
         self._generation = paths.generation
         self._code_of: Int32s = np.zeros(0, np.int32)
+        self._refused: set[tuple[int, str]] = set()
+        """Paths of ports whose names a device may not bring, with that device."""
         self._port_numbers: dict[str, int] = {}
+        self._ports_of: Counter[str] = Counter()
+        """By device, how many names of ports it brought."""
+        self._slow_numbers: dict[tuple[Element, ...], int] = {}
         self._rows = [
             (number, row, pattern) for number, row in enumerate(profile.row) for pattern in map(Pattern, row.paths)
         ]
@@ -154,11 +162,14 @@ class PathMap:
         self.halves = Halves(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.bool_))
         self.groups = Groups._make(np.zeros(0, of) for of in _GROUP_TYPES)
 
-    def codes(self, path_ids: Int32s) -> Int32s:
-        """Of each path its leaf, or NOTHING, or SLOW minus the number of its slow entry."""
+    def codes(self, path_ids: Int32s, targets: Ints, devices: Callable[[int], str]) -> Int32s:
+        """Of each path its leaf, or NOTHING, or SLOW minus the number of its slow entry; NOT_SEEN where its port's
+        name is refused. `targets` says who told each, `devices` whose ports' names they are.
+        """
         if self._generation != self._paths.generation:
             self._generation = self._paths.generation
             self._code_of = np.zeros(0, np.int32)
+            self._refused.clear()
         if (known := len(self._code_of)) < len(self._paths):
             grown = np.full(max(len(self._paths), 2 * known, 1024), NOT_SEEN, np.int32)
             grown[:known] = self._code_of
@@ -166,8 +177,13 @@ class PathMap:
         codes = self._code_of[path_ids]
         unseen = codes == NOT_SEEN
         if unseen.any():
-            for path_id in np.unique(path_ids[unseen]).tolist():
-                self._code_of[path_id] = self._look_up(self._elements(path_id))
+            for both in np.unique(path_ids[unseen].astype(np.int64) << 32 | targets[unseen]).tolist():
+                path_id, device = both >> 32, devices(both & 0xFFFFFFFF)
+                if self._code_of[path_id] != NOT_SEEN or (path_id, device) in self._refused:
+                    continue
+                self._code_of[path_id] = code = self._look_up(self._elements(path_id), device)
+                if code == NOT_SEEN:
+                    self._refused.add((path_id, device))
             self._refresh()
             codes = self._code_of[path_ids]
         return codes
@@ -190,13 +206,13 @@ class PathMap:
                 elements.append((name, keys))
         return tuple(elements)
 
-    def _look_up(self, elements: tuple[Element, ...]) -> int:
+    def _look_up(self, elements: tuple[Element, ...], device: str) -> int:
         if not elements:
             return NOTHING
         leaf = elements[-1][0]
         for number, row, pattern in self._rows:
             if pattern.leaf in (leaf, None) and (captured := pattern.match(elements)) is not None:
-                return self._leaf(number, row, captured, elements)
+                return self._leaf(number, row, captured, elements, device)
         for fact, pattern in self._facts:
             if pattern.leaf in (leaf, None) and (captured := pattern.match(elements)) is not None:
                 return self._slow(Slow(fact, None, leaf, elements[:-1], captured))
@@ -207,15 +223,22 @@ class PathMap:
         return NOTHING
 
     def _slow(self, entry: Slow) -> int:
+        # The decoder's table may begin anew, and ask for a path again.
+        elements = *entry.container, (entry.field, ())
+        if (number := self._slow_numbers.get(elements)) is not None:
+            return SLOW - number
+        self._slow_numbers[elements] = len(self.slow)
         self.slow.append(entry)
-        self._slow_below.add((*entry.container, (entry.field, ())))
+        self._slow_below.add(elements)
         return SLOW - (len(self.slow) - 1)
 
-    def _leaf(self, number: int, row: Row, captured: dict[str, str], elements: tuple[Element, ...]) -> int:
+    def _leaf(self, number: int, row: Row, captured: dict[str, str], elements: tuple[Element, ...], device: str) -> int:
         place = self._place(captured)
-        port = self.port(captured.get("port") or row.port)
-        if place is None or port is None:
+        if place is None:
             return NOTHING
+        port = self.port(captured.get("port") or row.port, device)
+        if port is None:
+            return NOT_SEEN
         dimension, index = place
         key = number, port, dimension << 8 | index
         if (leaf := self._leaf_numbers.get(key)) is not None:
@@ -245,14 +268,16 @@ class PathMap:
         leaf = self._leaf_numbers[key] = len(self._leaf_rows) - 1
         return leaf
 
-    def port(self, name: str) -> int | None:
-        """The number of a port's name, None for one that no record could name."""
+    def port(self, name: str, device: str) -> int | None:
+        """The number of a port's name, None for one that no record could name, or that is one too many of a device."""
         number = self._port_numbers.get(name)
         if number is not None:
             return number
-        if not 0 < len(name) <= MAX_NAME_CHARS or len(self.ports) >= MAX_PORTS or not _encodes(name):
+        full = len(self.ports) >= MAX_PORTS or self._ports_of[device] >= MAX_PORTS_A_DEVICE
+        if full or not 0 < len(name) <= MAX_NAME_CHARS or not _encodes(name):
             self.counted["ports_refused"] += 1
             return None
+        self._ports_of[device] += 1
         self.ports.append(name)
         self._port_numbers[name] = len(self.ports) - 1
         return len(self.ports) - 1

@@ -20,7 +20,7 @@ from collectors.container_events import RecordRow, row_of
 from collectors.device_facts import DeviceFacts
 from collectors.fleet import NO_SUCH, Fleet, Series
 from collectors.joiner import Joined, Joiner
-from collectors.path_map import NOTHING, SLOW, STATE, STOPPED, PathMap, Paths
+from collectors.path_map import NOT_SEEN, NOTHING, SLOW, STATE, STOPPED, PathMap, Paths
 from collectors.profile import Profile
 from collectors.readings import Readings, measure
 from collectors.wire import DELETE, JSON, LEAFLIST, SYNC, UPDATE, Columns
@@ -64,6 +64,7 @@ class Made(NamedTuple):
 
 
 class _Target(NamedTuple):
+    device: str
     fleet: int
     slot: int
     facts: DeviceFacts
@@ -136,14 +137,14 @@ class RowMaker:
         slot = fleet.add(target, period_ns)
 
         def known_speed(port: str, speed_mbps: int) -> None:
-            if (number := fleet.paths.port(port)) is not None:
+            if (number := fleet.paths.port(port, device)) is not None:
                 fleet.know_speed(slot, number, speed_mbps)
 
         def sorts(maps: PriorityMaps) -> None:
             fleet.sort_packets(slot, maps)
 
         facts = DeviceFacts(self._fabric, device, role, aliases, known_speed, sorts, fleet.paths.queue_number)
-        self._targets[target] = _Target(index, slot, facts)
+        self._targets[target] = _Target(device, index, slot, facts)
         if target >= len(self._fleet_of):
             more = max(target + 1 - len(self._fleet_of), len(self._fleet_of), 64)
             self._fleet_of = np.concatenate((self._fleet_of, np.full(more, -1, np.int32)))
@@ -194,8 +195,9 @@ class RowMaker:
             mine = fleet_of_row == index
             deletes = np.flatnonzero(mine & (columns.op == DELETE))
             rows = np.flatnonzero(mine & update)
-            codes = fleet.paths.codes(columns.path_id[rows])
+            codes = fleet.paths.codes(columns.path_id[rows], of[message[rows]], self._device)
             self._counted["updates_without_meaning"] += int((codes == NOTHING).sum())
+            self._counted["updates_of_refused_ports"] += int((codes == NOT_SEEN).sum())
             slow = codes <= SLOW
             if len(deletes) or slow.any():
                 parts += self._slowly(index, columns, deletes, rows[slow], codes[slow], of, time_ns, quality, seen_ns)
@@ -219,6 +221,9 @@ class RowMaker:
                 del self._unready[target]
                 self._told[target] = None
         return self._made([], self._joiner.flush(before_ns))
+
+    def _device(self, target: int) -> str:
+        return self._targets[target].device
 
     def _fleet_index(self, profile: Profile) -> int:
         known = self._fleet_of_profile.get(id(profile))
@@ -295,7 +300,9 @@ class RowMaker:
                 self._told[target] = None
         made: list[tuple[int, RecordRow]] = []
         for (message, record, _), told_fields in events.items():
-            row_made = row_of(fleet.paths, fleet.paths.profile.record[record], told_fields)
+            row_made = row_of(
+                fleet.paths, fleet.paths.profile.record[record], told_fields, self._device(int(targets[message]))
+            )
             if row_made is None:
                 self._counted["events_refused"] += 1
             else:

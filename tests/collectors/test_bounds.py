@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from collectors import profiles
 from collectors.budget import MESSAGE_OVERHEAD_BYTES, Budget
 from collectors.gate import Gate
 from simulation.gnmi_targets.http2 import Stream
 from simulation.gnmi_targets.messages import notification, sync
 from simulation.gnmi_targets.raw_target import RawTarget
+from stream.facts import MAX_ALIASES
+from tests.collectors.notifications import Feed, plain
+from tests.collectors.notifications import notification as profile_notification
 from tests.collectors.running import collecting, target_at
 
 BASE = "/interfaces/interface[name=Ethernet1]/state/counters"
@@ -175,6 +181,49 @@ def test_what_waits_of_a_target_that_went_is_never_told_as_another_ones(monkeypa
             assert collector.session("third").number == 0
 
     asyncio.run(run())
+
+
+def test_ports_that_one_device_invents_leave_the_others_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collectors.path_map.MAX_PORTS_A_DEVICE", 50)
+    profile = profiles.load("openconfig")
+    feed = Feed(profile, profile)
+
+    def told(names: Iterable[str], value: int, target: int) -> list[str]:
+        leaves = [(f"/interfaces/interface[name={name}]/state/counters/out-octets", value) for name in names]
+        return feed.send(profile_notification(value * 10**9, [plain(*leaf) for leaf in leaves]), target=target)
+
+    made: list[str] = []
+    invented, own = [f"x{at}" for at in range(200)], [f"Ethernet{at}" for at in range(40)]
+    for value in (1, 2):
+        told([*invented, *own], value, 0)
+        made = told(own, value, 1)
+    assert len(made) == 40
+    assert len(told(invented[:60], 3, 0)) == 50
+    assert feed.rows.counters["updates_of_refused_ports"] == 2 * 190 - 40 + 10
+    # What one may not bring, another one may.
+    assert not told(["x150"], 4, 1)
+    assert told(["x150"], 5, 1)
+
+
+def test_a_table_of_paths_that_begins_anew_makes_nothing_grow() -> None:
+    feed = Feed("openconfig")
+    sizes = set()
+    for value in range(4):
+        feed.read(*((f"/interfaces/interface[name=E{at}]/state/description", f"to {value}") for at in range(20)))
+        sizes.add(len(feed.rows._fleets[0].paths.slow))
+        feed.paths.renew()
+    assert sizes == {20}
+
+
+def test_a_port_keeps_so_many_addresses_and_the_last_ones() -> None:
+    profile = profiles.load("openconfig")
+    alias = next(fact for fact in profile.fact if fact.says == "port_alias")
+    feed = Feed(msgspec.structs.replace(profile, fact=(msgspec.structs.replace(alias, says="port_ip"),)))
+    for at in range(300):
+        feed.read((alias.paths[0].replace("{port}", "E1"), f"10.0.{at >> 8}.{at & 255}"))
+    port = feed.rows._targets[0].facts._ports["E1"]
+    assert len(port.ips) == MAX_ALIASES
+    assert "10.0.1.43" in port.ips
 
 
 def test_two_thousand_targets_do_not_connect_at_once() -> None:
