@@ -9,8 +9,9 @@ import asyncio
 import contextlib
 import ipaddress
 import re
+import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import grpc
@@ -82,7 +83,15 @@ class GrpcTransport:
             raise Failure("connect_deadline", f"{self._endpoint.address} within {deadline_s:g} s") from err
         if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
             # Only a call is told of the reason.
-            await self.capabilities(deadline_s)
+            try:
+                await self.capabilities(deadline_s)
+            except Failure as failure:
+                if self._endpoint.tls is None or not _CLOSED.search(failure.text):
+                    raise
+                why = await asyncio.to_thread(_refused_behind_handshake, self._endpoint)
+                if not why:
+                    raise
+                raise Failure("tls", why, failure.status) from failure
 
     async def capabilities(self, deadline_s: float) -> bytes:
         """The unary RPC, as bytes."""
@@ -184,21 +193,11 @@ def _bytes_of(path: Any) -> bytes | None:
 
 def _whatever_answers(endpoint: Endpoint) -> tuple[bytes, str]:
     """The certificate of whoever answers, and a name that stands in it."""
-    import socket
-
     from cryptography import x509
 
-    host, port = split_address(endpoint.address)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    if endpoint.tls is not None and endpoint.tls.certificate is not None:
-        context.load_cert_chain(endpoint.tls.certificate, endpoint.tls.key)
+    host, _ = split_address(endpoint.address)
     try:
-        with (
-            socket.create_connection((host, port), endpoint.connect_deadline_s) as plain,
-            context.wrap_socket(plain, server_hostname=host) as wrapped,
-        ):
+        with _unverified(endpoint) as wrapped:
             found = wrapped.getpeercert(binary_form=True)
     except ssl.SSLError as err:
         raise Failure("tls", str(err)) from err
@@ -216,6 +215,51 @@ def _whatever_answers(endpoint: Endpoint) -> tuple[bytes, str]:
         names += [str(address) for address in held.get_values_for_type(x509.IPAddress)]
     names += [str(named.value) for named in certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
     return ssl.DER_cert_to_PEM_cert(found).encode(), names[0] if names else host
+
+
+@contextlib.contextmanager
+def _unverified(endpoint: Endpoint) -> Iterator[ssl.SSLSocket]:
+    """A connection behind the handshake that nothing was verified of. Raises OSError."""
+    host, port = split_address(endpoint.address)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    if endpoint.tls is not None and endpoint.tls.certificate is not None:
+        context.load_cert_chain(endpoint.tls.certificate, endpoint.tls.key)
+    with (
+        socket.create_connection((host, port), endpoint.connect_deadline_s) as plain,
+        context.wrap_socket(plain, server_hostname=host) as wrapped,
+    ):
+        yield wrapped
+
+
+def _refused_behind_handshake(endpoint: Endpoint) -> str:
+    """Why a target closed the connection, if it did so with the handshake done and before a word of HTTP/2; else "".
+
+    In TLS 1.3 (RFC 8446, 4.4.2) a client is through with the handshake before the server has looked at the client's
+    certificate: gRPC then knows of a closed socket alone.
+    """
+    ask = "does the target want another client certificate?" if endpoint.tls and endpoint.tls.certificate else (
+        "does the target want a client certificate?"
+    )  # fmt: skip
+    try:
+        with _unverified(endpoint) as wrapped:
+            try:
+                wrapped.sendall(_PREFACE)
+                closed = "" if wrapped.recv(1) else "closed"
+            except TimeoutError:
+                closed = ""
+            except OSError as err:
+                closed = str(err)
+    except OSError:
+        # No handshake: what gRPC said of it holds.
+        return ""
+    return f"the connection was closed right behind the handshake ({closed}): {ask}" if closed else ""
+
+
+_CLOSED = re.compile(r"socket closed|connection reset|broken pipe", re.IGNORECASE)
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""How a client begins HTTP/2 (RFC 9113, 3.4), with SETTINGS that say nothing."""
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from collectors.breaker import State
+from collectors.grpc_transport import _refused_behind_handshake
 from collectors.transport import Endpoint, Tls
 from simulation.gnmi_targets.behaviour import Behaviour
 from simulation.gnmi_targets.server import FakeTarget
@@ -68,11 +69,23 @@ def test_a_certificate_of_another_authority_is_refused(authority: Authority, tmp
     assert outcome(Tls(authority.file), credentials(stranger.issue("right"))) == "tls"
 
 
-def test_a_target_may_ask_for_a_certificate(authority: Authority) -> None:
+def test_a_target_may_ask_for_a_certificate(authority: Authority, tmp_path: Path) -> None:
     shown = credentials(authority.issue("right"), clients=authority.file)
     certificate, key = authority.issue("collector")
     assert outcome(Tls(authority.file, certificate, key), shown) == "up"
-    assert outcome(Tls(authority.file), shown) in ("tls", "unreachable", "unavailable")
+    assert outcome(Tls(authority.file), shown) == "tls"
+    assert outcome(Tls(skip_verify=True), shown) == "tls"
+    certificate, key = Authority(tmp_path, "stranger").issue("collector")
+    assert outcome(Tls(authority.file, certificate, key), shown) == "tls"
+
+
+def test_a_target_that_speaks_behind_the_handshake_wants_no_certificate(authority: Authority) -> None:
+    async def run() -> str:
+        shown = credentials(authority.issue("right"))
+        async with FakeTarget(lab_leaves(), None, credentials=shown) as fake:
+            return await asyncio.to_thread(_refused_behind_handshake, Endpoint(fake.address, Tls(authority.file)))
+
+    assert asyncio.run(run()) == ""
 
 
 def test_what_is_not_verified_is_told_at_every_connect(
