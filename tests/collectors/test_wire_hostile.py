@@ -16,7 +16,7 @@ from tests.collectors.both_decoders import compare
 ROOT = Path(__file__).parents[2]
 MESSAGES = 500 if INTERPRETED else 20_000
 MANY_MESSAGES, CHECKED_MESSAGES = 60_000, 20_000
-"""In two minutes; `python -m tests.collectors.both_decoders 220000 2` compares as many as one likes, by another seed."""
+"""In two minutes; `python -m tests.collectors.both_decoders 220000 2` compares as many as one likes by another seed."""
 DEADLINE_S = 900
 
 
