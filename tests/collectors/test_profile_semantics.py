@@ -266,6 +266,9 @@ def exact(tmp_path: Path) -> Profile:
         """
 name = "exact"
 title = "Tells every stop"
+[[subscribe]]
+path = "/queues"
+mode = "ON_CHANGE"
 [[row]]
 name = "stopped"
 metric = "pfc"

@@ -58,7 +58,7 @@ def programs_of(pid: int | str = "self") -> set[int]:
 
 def alive(ids: set[int], wanted: int = 0) -> set[int]:
     """Which of these programs the kernel still has, once they are as few as wanted: it frees them a little later."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         told = subprocess.run(["bpftool", "-j", "prog", "show"], capture_output=True, check=True, timeout=20)
         left = ids & {program["id"] for program in json.loads(told.stdout)}
