@@ -21,9 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from probes.maps import Map
-from probes.ring import Ring
-from tests.probes.bpf_lab import compiled, run_program
+from tests.probes.bpf_lab import Producer
 
 BAR_NS, BAR_RATIO = 25.0, 100.0
 EVENTS, PAGES, ROUNDS = 200_000, 4096, 9
@@ -37,27 +35,13 @@ class Event(ctypes.Structure):
     ]
 
 
-class Producer:
-    """A ring and the program that fills it."""
-
-    def __init__(self) -> None:
-        self.module: Any = compiled("produce", RING_PAGES=PAGES, DISCARD_EVERY=0)
-        self._fd = self.module.load_func(b"produce", self.module.XDP).fd
-
-    def fill(self) -> None:
-        """Puts EVENTS rows in."""
-        run_program(self._fd, packet=bytes(64), repeat=EVENTS)
-
-
 def main() -> int:
     """Measures and prints; exit status 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="3 rounds instead of 9")
     rounds = 3 if parser.parse_args().quick else ROUNDS
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # rows are numbered by CPU
-    mapped, called = Producer(), Producer()
-    lost = Map(os.dup(mapped.module[b"produced_lost"].map_fd), np.dtype("<u8"))
-    ring = Ring(os.dup(mapped.module[b"produced"].map_fd), lost)
+    mapped, called = Producer(PAGES, 0), Producer(PAGES, 0)
     seen = [0, 0]
 
     def callback(_context: Any, data: Any, _size: int) -> None:
@@ -69,11 +53,11 @@ def main() -> int:
     ours: list[float] = []
     theirs: list[float] = []
     for _ in range(rounds):
-        mapped.fill()
+        mapped.run(1, EVENTS)
         began = time.process_time_ns()
-        drained = ring.drain()
+        drained = mapped.ring.drain()
         ours.append((time.process_time_ns() - began) / EVENTS)
-        called.fill()
+        called.run(1, EVENTS)
         seen[:] = 0, 0
         began = time.process_time_ns()
         called.module.ring_buffer_consume()

@@ -46,6 +46,11 @@ class Compiled(NamedTuple):
     functions: dict[str, int]
     failed: dict[str, str]
 
+    def close(self) -> None:
+        """Gives all file descriptors back."""
+        for fd in (*self.maps.values(), *self.functions.values()):
+            os.close(fd)
+
 
 def bcc_directory() -> Path | None:
     """Where bcc lies: in this Python's path, else where distributions put it for theirs. PyPI's bcc is another one."""

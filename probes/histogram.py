@@ -1,6 +1,6 @@
 """Histograms of latencies as programs keep them: log-linear, four buckets an octave, exact counts.
 
-In: the per-CPU map of bpf/latency.h. Out: what came since the last look, and its quantiles.
+In: the per-CPU map of bpf/latency.h. Out: what came since the last look.
 """
 
 from __future__ import annotations
@@ -28,20 +28,6 @@ def _upper_ns() -> npt.NDArray[np.int64]:
 
 UPPER_NS = _upper_ns()
 """The largest latency in ns that each bucket holds."""
-
-
-def bucket_of(ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The bucket of each latency, as `bucket_of` of bpf/latency.h finds it."""
-    return np.searchsorted(UPPER_NS, ns).astype(np.int64)
-
-
-def quantile(buckets: Counts, share: float) -> int:
-    """Upper bound in ns of the bucket that holds the quantile; 0 where nothing was counted."""
-    total = int(buckets.sum())
-    if not total:
-        return 0
-    rank = min(int(share * total), total - 1)
-    return int(UPPER_NS[np.searchsorted(np.cumsum(buckets), rank, side="right")])
 
 
 class Histogram:

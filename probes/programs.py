@@ -175,7 +175,7 @@ class _Module:
     """What the child handed over, shared by the probes of one compilation; the last that is closed closes the rest."""
 
     def __init__(self, compiled: Compiled) -> None:
-        self._maps, self._functions = compiled.maps, compiled.functions
+        self._compiled = compiled
         self._users = 1  # whoever opens the probes
         self._lock = threading.Lock()
         self._outliers: Outliers | None = None
@@ -184,15 +184,15 @@ class _Module:
 
     def program(self, function: str) -> int:
         """The file descriptor of a function, which stays the module's."""
-        return self._functions[function]
+        return self._compiled.functions[function]
 
     def map(self, name: str, value: np.dtype[Any]) -> Map:
         """A map, which is the caller's from now on."""
-        return Map(os.dup(self._maps[name]), value)
+        return Map(os.dup(self._compiled.maps[name]), value)
 
     def ring(self, name: str) -> Ring:
         """A ring and the count of its losses, which are the caller's from now on."""
-        return Ring(os.dup(self._maps[name]), self.map(f"{name}_lost", COUNT))
+        return Ring(os.dup(self._compiled.maps[name]), self.map(f"{name}_lost", COUNT))
 
     def histogram(self, source: str) -> Histogram:
         """The histogram of one of LATENCY_SOURCES."""
@@ -221,8 +221,7 @@ class _Module:
             for each in (self._outliers, self._histograms, self.settings):
                 if each is not None:
                     each.close()
-            for fd in (*self._maps.values(), *self._functions.values()):
-                os.close(fd)
+            self._compiled.close()
 
 
 def _open(name: str, module: _Module, settings: Settings) -> Probe:

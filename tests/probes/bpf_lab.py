@@ -1,10 +1,14 @@
-"""BPF programs of tests and benchmarks, compiled by bcc in this process, and runs of programs without any traffic."""
+"""BPF programs of tests and benchmarks, compiled by bcc in this process, runs of programs without any traffic, and a
+ring that such runs fill.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import struct
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +16,9 @@ from typing import Any
 from probes import bpf_call
 from probes.bpf_call import bpf
 from probes.compile import bcc_directory, compiler_flags, load_bcc
+from probes.hardware_errors import COUNT
+from probes.maps import Map
+from probes.ring import Ring
 from stream.record import c_header
 
 BPF = Path(__file__).parent / "bpf"
@@ -26,7 +33,7 @@ def bcc() -> ModuleType:
 
 
 def compiled(name: str, **macros: int) -> Any:
-    """A module of bcc of the file bpf/<name>.bpf.c."""
+    """A module of bcc of the file bpf/<name>.bpf.c, which is a context: at its end it is unloaded."""
     text = c_header() + (BPF / f"{name}.bpf.c").read_text()
     return bcc().BPF(text=text.encode(), cflags=compiler_flags(macros))
 
@@ -43,3 +50,36 @@ def run_program(fd: int, *, packet: bytes = b"", context: bytes = b"", repeat: i
     )  # fmt: skip
     bpf(bpf_call.PROG_TEST_RUN, attributes)
     return int(struct.unpack_from("=I", attributes, 36)[0])
+
+
+class Producer:
+    """A ring of so many pages and a program that fills it, all of it unloaded by `close`."""
+
+    def __init__(self, pages: int, discard_every: int) -> None:
+        self.module = compiled("produce", RING_PAGES=pages, DISCARD_EVERY=discard_every)
+        self._program_fd = self.module.load_func(b"produce", self.module.XDP).fd
+        self.ring = Ring(self.fd(), self._count("produced_lost"))
+
+    def fd(self) -> int:
+        """A file descriptor of the ring, which is the caller's."""
+        return os.dup(self.module[b"produced"].map_fd)
+
+    def _count(self, name: str) -> Map:
+        return Map(os.dup(self.module[name.encode()].map_fd), COUNT)
+
+    def total(self, name: str) -> int:
+        """One of the program's counts, of all CPUs."""
+        with closing(self._count(name)) as count:
+            return int(count.at(0).sum())
+
+    def run(self, rounds: int, repeat: int, cpu: int | None = None) -> None:
+        """Makes rounds * repeat records, on the CPU asked for."""
+        if cpu is not None:
+            os.sched_setaffinity(0, {cpu})
+        for _ in range(rounds):
+            run_program(self._program_fd, packet=bytes(64), repeat=repeat)
+
+    def close(self) -> None:
+        """Unloads the program and its maps."""
+        self.ring.close()
+        self.module.cleanup()
