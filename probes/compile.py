@@ -157,12 +157,13 @@ def kernel_macros(source: Source, types: btf.Btf) -> dict[str, int]:
         if argument.struct not in structs:
             raise LookupError(f"the kernel's tracepoint {argument.tracepoint} tells of no struct {argument.struct}")
         macros[argument.macro] = structs.index(argument.struct)
+    for later in source.later:
+        if len(types.arguments(later.tracepoint) or []) > later.place:
+            macros[later.macro] = 1
     if source.name == "runqueue":
         switch = types.arguments("sched_switch") or []
         if switch[1:3] != ["task_struct", "task_struct"]:
             raise LookupError("the kernel's tracepoint sched_switch has other arguments")
-        if len(switch) > 3:  # since Linux 5.18
-            macros["SWITCH_TELLS_STATE"] = 1
         task = types.struct_number("task_struct")
         if types.function_number(_CAST) is not None and task is not None:
             macros |= {"READ_ONLY_CAST": _CAST_CALL, "TYPE_TASK_STRUCT": task}

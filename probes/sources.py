@@ -37,6 +37,14 @@ class Argument(NamedTuple):
     struct: str
 
 
+class Later(NamedTuple):
+    """An argument by its place from 0 on that a tracepoint has in later kernels alone; the macro is defined in those."""
+
+    macro: str
+    tracepoint: str
+    place: int
+
+
 class Source(NamedTuple):
     """One program: its file is bpf/<name>.bpf.c, behind what it includes."""
 
@@ -45,6 +53,7 @@ class Source(NamedTuple):
     includes: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
     arguments: tuple[Argument, ...] = ()
+    later: tuple[Later, ...] = ()
 
     def tracepoints(self) -> list[str]:
         """All that it attaches to in the kernel."""
@@ -59,7 +68,8 @@ SOURCES: dict[str, Source] = {source.name: source for source in (
     Source("runqueue", (Function("runqueue_wakeup", "sched_wakeup"), Function("runqueue_wakeup", "sched_wakeup_new"),
                         Function("runqueue_switch", "sched_switch")), _LATENCY,
            (Member("OFF_TASK_PID", "task_struct", ("pid",)), Member("OFF_TASK_COMM", "task_struct", ("comm",)),
-            Member("OFF_TASK_STATE", "task_struct", ("__state", "state")))),
+            Member("OFF_TASK_STATE", "task_struct", ("__state", "state"))),
+           later=(Later("SWITCH_TELLS_STATE", "sched_switch", 3),)),  # Linux 5.18
     Source("softirq", (Function("softirq_raise", "softirq_raise"), Function("softirq_entry", "softirq_entry"),
                        Function("softirq_exit", "softirq_exit")), _LATENCY),
     Source("hardirq", (Function("hardirq_entry", "irq_handler_entry"), Function("hardirq_exit", "irq_handler_exit")),
@@ -77,7 +87,8 @@ SOURCES: dict[str, Source] = {source.name: source for source in (
             Member("OFF_SKC_RCV_SADDR", "sock_common", ("skc_rcv_saddr",)),
             Member("OFF_SKC_V6_DADDR", "sock_common", ("skc_v6_daddr",)),
             Member("OFF_SKC_V6_RCV_SADDR", "sock_common", ("skc_v6_rcv_saddr",)),
-            Member("OFF_SKB_CB", "sk_buff", ("cb",)), Member("OFF_TCP_GSO_SEGS", "tcp_skb_cb", ("tcp_gso_segs",)))),
+            Member("OFF_SKB_CB", "sk_buff", ("cb",)), Member("OFF_TCP_GSO_SEGS", "tcp_skb_cb", ("tcp_gso_segs",))),
+           later=(Later("RETRANSMIT_TELLS_ERROR", "tcp_retransmit_skb", 2),)),  # kernel commit ad892e912b84
     Source("packets", (Function("packets_ingress", program_type="sched_cls"),
                        Function("packets_egress", program_type="sched_cls"),
                        Function("packets_xdp", program_type="xdp")), _FLOWS),

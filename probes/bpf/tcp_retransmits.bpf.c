@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* TCP segments sent again, by flow, as TcpRetransSegs counts them: a packet of many segments counts as all of them.
+/* TCP segments sent again, by flow: TcpRetransSegs less TCPRetransFail, those that the host itself dropped at once. A
+ * packet of many segments counts as all of them.
  *
- * In: tcp_retransmit_skb(socket, packet, ...), tcp_retransmit_synack(socket, request), which has the fields of a
+ * In: tcp_retransmit_skb(socket, packet, error), tcp_retransmit_synack(socket, request), which has the fields of a
  * struct sock_common at its start too. */
 #define FAMILY_IPV4 2
 #define FAMILY_IPV6 10
@@ -55,6 +56,11 @@ ALWAYS_INLINE int count_retransmit(u64 sock, u64 segments) {
 
 int tcp_retransmit(struct bpf_raw_tracepoint_args *ctx) {
     u16 segments = 0;
+#ifdef RETRANSMIT_TELLS_ERROR
+    /* Earlier kernels only tell what was sent; these tell of each attempt, also of those that they do not count. */
+    if ((u32)ctx->args[2])
+        return 0;
+#endif
     bpf_probe_read_kernel(&segments, 2, (void *)(ctx->args[1] + OFF_SKB_CB + OFF_TCP_GSO_SEGS));
     return count_retransmit(ctx->args[0], segments ? segments : 1);
 }

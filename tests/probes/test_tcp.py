@@ -8,8 +8,9 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,8 +32,6 @@ NEAR, FAR = "near0", "far0"
 HERE, THERE = "10.9.0.1", "10.9.0.2"
 PORT = 5201
 WINDOW_NS = 1_000_000_000
-MOST_SEGMENTS = 65_536 // 1_448 + 1
-"""Of one GSO packet."""
 
 
 def counters(file: str, table: str) -> dict[str, int]:
@@ -90,16 +89,16 @@ def connected(deadline: float) -> socket.socket:
 
 
 @contextmanager
-def marking(interface: str) -> Iterator[None]:
-    """Marks packets that come in at an interface before anybody else looks at them."""
-    module = compiled("mark_ce")
-    fd = module.load_func(b"mark_ce", module.SCHED_CLS).fd
-    index = socket.if_nametoindex(interface)
-    link = bpf(bpf_call.LINK_CREATE, bytearray(struct.pack("=IIIIQQ", fd, index, 46, 1 << 3, 0, 0)))
-    try:
-        yield
-    finally:
-        os.close(link)
+def at_ingress(interface: str, program: str) -> Iterator[Any]:
+    """Has a program of bpf/ look at packets that come in at an interface before anybody else does; gives its module."""
+    with compiled(program) as module:
+        fd = module.load_func(program.encode(), module.SCHED_CLS).fd
+        index = socket.if_nametoindex(interface)
+        link = bpf(bpf_call.LINK_CREATE, bytearray(struct.pack("=IIIIQQ", fd, index, 46, 1 << 3, 0, 0)))
+        try:
+            yield module
+        finally:
+            os.close(link)
 
 
 def two_ends() -> None:
@@ -121,7 +120,7 @@ def test_marks_of_gso_packets_equal_the_kernels_own_count(mode: str) -> None:
         two_ends()
         probe = open_probes(["packets"], Settings("lab", "h", (NEAR,), mode, WINDOW_NS))["packets"]
         assert isinstance(probe, PacketsProbe), probe
-        with moved(FAR, far_end) as far, marking(NEAR):
+        with moved(FAR, far_end) as far, at_ingress(NEAR, "mark_ce"):
             sizes: list[int] = []
             server = threading.Thread(target=received, args=(1, sizes))
             server.start()
@@ -147,38 +146,46 @@ def test_marks_of_gso_packets_equal_the_kernels_own_count(mode: str) -> None:
     in_namespace(run)
 
 
-def test_retransmits_of_a_lossy_path_are_the_kernels_by_flow() -> None:
+@contextmanager
+def losing(far: Callable[[Callable[[], Any]], Any]) -> Iterator[Callable[[], int]]:
+    """A path that loses packets on their way; gives how many segments it has lost."""
+    with at_ingress(NEAR, "lose") as module:
+        yield lambda: int(module[b"lose_segments"][0].value)
+
+
+@contextmanager
+def full(far: Callable[[Callable[[], Any]], Any]) -> Iterator[Callable[[], int]]:
+    """A sender's own queue that takes few packets at a slow rate; it says of each that it drops it."""
+    tbf = ("qdisc", "replace", "dev", FAR, "root", "tbf", "rate", "80mbit", "burst", "16k", "limit", "12k")
+    far(lambda: traffic_control(*tbf))
+    yield lambda: 1
+
+
+@pytest.mark.parametrize("path", [losing, full])
+def test_retransmits_are_the_kernels_by_flow(path: Callable[..., AbstractContextManager[Callable[[], int]]]) -> None:
     def run() -> None:
         two_ends()
         probe = open_probes(["tcp_retransmits"], Settings("lab", "h", window_ns=WINDOW_NS))["tcp_retransmits"]
         assert isinstance(probe, TcpRetransmitsProbe), probe
         now_ns = time.time_ns()
         probe.read(now_ns)
-        with moved(FAR, far_end) as far:
+        with moved(FAR, far_end) as far, path(far) as lost:
             sizes: list[int] = []
             server = threading.Thread(target=received, args=(1, sizes))
             server.start()
-
-            def lossy() -> tuple[int, int]:
-                # Drops what leaves in bursts: a queue of a few packets behind a slow rate.
-                before = counters("snmp", "Tcp")["RetransSegs"]
-                tbf = ("qdisc", "replace", "dev", FAR, "root", "tbf", "rate", "80mbit", "burst", "16k", "limit", "12k")
-                traffic_control(*tbf)
-                return sent_from_there(3_000_000)(), before
-
-            port, before = far(lossy)
+            port = far(sent_from_there(3_000_000))
             server.join()
-            segments = far(lambda: settled("snmp", "Tcp")["RetransSegs"]) - before
+            tried = far(lambda: settled("snmp", "Tcp")["RetransSegs"])
             failed = far(lambda: counters("netstat", "TcpExt")["TCPRetransFail"])
+            least = lost()
         reading = probe.read(now_ns + WINDOW_NS)
         rows = joined([each.events for each in reading.rows])
         flow = flow_id(THERE, HERE, 6, port, PORT)
         mine = rows[rows["flow"] == flow]
-        assert segments > 0
-        # The kernel also counts segments that our own queue dropped at once, which were never sent again.
-        (value,) = mine["value"].tolist()
-        assert value <= segments <= value + failed * MOST_SEGMENTS
-        assert value > segments // 2
+        assert sizes == [3_000_000]
+        assert (failed > 0) == (path is full)
+        assert mine["value"].tolist() == [tried - failed]
+        assert tried - failed >= least > 0
         assert (rows["kind"] == kinds.BY_NAME["TCP_RETRANSMIT"].code).all()
         facts = {fact.flow: fact for fact in reading.facts if isinstance(fact, Flow)}
         assert (facts[flow_text(flow)].src_ip, facts[flow_text(flow)].dst_port) == (THERE, PORT)
