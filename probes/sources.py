@@ -38,7 +38,7 @@ class Argument(NamedTuple):
 
 
 class Later(NamedTuple):
-    """An argument by its place from 0 on that a tracepoint has in later kernels alone; the macro is defined in those."""
+    """An argument by its place from 0 on that a tracepoint has in later kernels alone, where the macro is defined."""
 
     macro: str
     tracepoint: str
