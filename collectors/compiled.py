@@ -96,6 +96,12 @@ def _plain_word(data: Bytes, at: int) -> int:
     return word
 
 
+def _interpreted_word(data: Bytes, at: int) -> int:
+    if at < 0 or at + 8 > len(data):
+        raise IndexError("a kernel read outside of its bytes")
+    return wide(int.from_bytes(data[at : at + 8].tobytes(), "little", signed=True))
+
+
 def _plain_part(data: Bytes, at: int, size: int) -> int:
     word = wide(0)
     for i in range(size):
@@ -117,7 +123,7 @@ def _fast_part(data: Bytes, at: int, size: int) -> int:
 
 byte = inner(_plain_byte if CHECKED else _fast_byte)
 """The byte at a place."""
-word = inner(_plain_word if CHECKED else _fast_word)
+word = inner(_interpreted_word if INTERPRETED else _plain_word if CHECKED else _fast_word)
 """The eight bytes from a place on, the first the lowest."""
 part = inner(_plain_part if CHECKED else _fast_part)
 """As many bytes from a place on, 0 to 7, the first the lowest."""

@@ -64,6 +64,11 @@ PLACE_KEY = "#"
 _IN_ORIGIN, _IN_NAME = re.compile(r"[\\:/[]"), re.compile(r"[\\/[\]]")
 _IN_KEY, _IN_VALUE = re.compile(r"[\\=\]]"), re.compile(r"[\\\]]")
 _SLASH = re.compile("/")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_PARTS = {
+    stops: re.compile(rf"((?:[^{re.escape(stops)}\\]++|\\.)*+)(?:([{re.escape(stops)}])|\Z)", re.DOTALL)
+    for stops in ("/[:", "/[", "=", "]")
+}
 
 
 class Path(NamedTuple):
@@ -150,19 +155,12 @@ class _Reader:
 
     def until(self, stops: str) -> tuple[str, str]:
         """What stands before the next of these characters, without escapes, and that character ('' at the end)."""
-        found: list[str] = []
-        while self.at < len(self.text):
-            character = self.text[self.at]
-            self.at += 1
-            if character in stops:
-                return "".join(found), character
-            if character == "\\":
-                if self.at == len(self.text):
-                    raise self.error("ends in a backslash")
-                character = self.text[self.at]
-                self.at += 1
-            found.append(character)
-        return "".join(found), ""
+        part = _PARTS[stops].match(self.text, self.at)
+        if part is None:
+            raise self.error("ends in a backslash")
+        self.at = part.end()
+        found, stop = part.groups("")
+        return _ESCAPE.sub(r"\g<1>", found) if "\\" in found else found, stop
 
     def rest(self) -> str:
         return self.text[self.at :]

@@ -64,8 +64,8 @@ from collectors.layout import (
     UPDATE,
     WANTED,
 )
-from collectors.library import written_plainly
 from collectors.paths import PathTable
+from collectors.rewriting import written_plainly
 from collectors.scan import lay_out, scan
 
 __all__ = [

@@ -51,6 +51,22 @@ JSON_STRINGS = ("", "up", "a\\nb", "\\u00e9", "\\ud800", "\\x", "\\u12g4", "00:1
 LIST_KEYS = {"If-list": ("name",), "queues": ("index", "queue-name")}
 
 
+_SHORT = [bytes([value]) for value in range(128)]
+
+
+def varint(value: int) -> bytes:
+    """An integer of 64 bits, a negative one by its two's complement."""
+    if 0 <= value < 128:
+        return _SHORT[value]
+    value %= 1 << 64
+    written = bytearray()
+    while value > 127:
+        written.append(value & 127 | 128)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
 class Writer:
     """Bytes of messages. `odd` is how often, in 1, something is written that no device should send."""
 
@@ -58,24 +74,18 @@ class Writer:
         self.rng, self.odd = rng, odd
 
     def is_odd(self, share: float = 1.0) -> bool:
-        return self.rng.random() < self.odd * share
+        return self.odd > 0 and self.rng.random() < self.odd * share
 
     def varint(self, value: int, longest: int = 10) -> bytes:
-        value %= 1 << 64
-        written = bytearray()
-        while value > 127:
-            written.append(value & 127 | 128)
-            value >>= 7
-        written.append(value)
-        if self.is_odd(0.02):
+        if not self.odd or (drawn := self.rng.random()) >= self.odd * 0.12:
+            return varint(value)
+        if drawn < self.odd * 0.02:
             return self.rng.choice((b"\x80", b"\xff")) * (longest - 1) + self.rng.choice(
                 (b"\x00", b"\x01", b"\x02", b"\x7f")
             )
-        if self.is_odd(0.1):
-            more = self.rng.randrange(longest + 1)
-            written[-1] |= 128 if more else 0
-            written += b"\x80" * (more - 1) + (b"\x00" if more else b"")
-        return bytes(written)
+        written, more = bytearray(varint(value)), self.rng.randrange(longest + 1)
+        written[-1] |= 128 if more else 0
+        return bytes(written) + b"\x80" * (more - 1) + (b"\x00" if more else b"")
 
     def tag(self, number: int, wire: int) -> bytes:
         return self.varint(number << 3 | wire, 5)
@@ -84,6 +94,8 @@ class Writer:
         return self.tag(field, VARINT) + self.varint(value)
 
     def bytes_of(self, field: int, inside: bytes) -> bytes:
+        if not self.odd:
+            return varint(field << 3 | LENGTH) + varint(len(inside)) + inside
         size = len(inside) + (self.rng.choice((-1, 1, 100, 1 << 31)) if self.is_odd(0.02) else 0)
         return self.tag(field, LENGTH) + self.varint(size, 5) + inside
 
@@ -134,7 +146,8 @@ class Writer:
             fields.append(self.text(2, rng.choice(("openconfig", "", "a:b"))))
         for _ in range(rng.randint(0, most)):
             inside = [self.text(1, rng.choice(NAMES if self.is_odd() else NAMES[:8]))]
-            keys = rng.sample(KEYS, rng.choice((0, 0, 0, 1, 2)))
+            count = rng.choice((0, 0, 0, 1, 2))
+            keys = rng.sample(KEYS, count) if count else ()
             inside += [
                 self.bytes_of(2, self.message([self.text(1, key), self.text(2, rng.choice(VALUES))])) for key in keys
             ]
