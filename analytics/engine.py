@@ -197,7 +197,8 @@ class Engine:
         self.cursor_ns = max(self.cursor_ns, until_ns)
         self._needed_ns = min(self.oldest_ns(), self.cursor_ns) - keep_ns
         self.noted.forget(self._needed_ns, self.cursor_ns - keep_ns)
-        self.told_pauses.forget(self._needed_ns, self.cursor_ns)
+        dropped = self.told_pauses.forget(self._needed_ns, self.cursor_ns - keep_ns)
+        self.counters["told_pauses_dropped"] += dropped
         dropped = self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
         self.counters["flow_windows_dropped"] += dropped
 

@@ -16,7 +16,8 @@ from analytics.layout import Ints
 from analytics.topology import PRIORITIES, Topology
 
 MAX_PAUSES = 100_000
-"""Pauses kept, the newest: as many as a cascade remembers of its own, a hundred bytes of memory for each five."""
+"""Of the pauses up to a cascade's end, the newest that it may ask for: as many as it remembers of its own, 32 bytes
+each."""
 TIME, START, QUEUE, GUESSED = range(4)
 
 
@@ -36,10 +37,12 @@ class ToldPauses:
             self._ends = np.concatenate((self._ends, new))
 
     def near(self, start_ns: int, end_ns: int) -> Ints:
-        """Pauses that ended around a cascade of these times: columns TIME, START, QUEUE and GUESSED, in no order."""
-        return self._ends[
-            (self._ends[:, TIME] >= start_ns - layout.GAP_NS) & (self._ends[:, TIME] <= end_ns + layout.GAP_NS)
-        ]
+        """Pauses that ended around a cascade of these times: columns TIME, START, QUEUE and GUESSED, in no order.
+
+        Of more than MAX_PAUSES the newest, whatever else is kept, so that it does not depend on how rows arrived.
+        """
+        ends = self._ends[self._ends[:, TIME] <= end_ns + layout.GAP_NS]
+        return ends[ends[:, TIME] >= max(start_ns - layout.GAP_NS, _newest_since(ends[:, TIME]))]
 
     def cut_off(
         self, queues: Sequence[int], start_ns: int, end_ns: int, rounds: int, stopped_ns: int, topology: Topology
@@ -78,15 +81,17 @@ class ToldPauses:
         for former, now in topology.moved_ports.items():
             self._ends[port == former, QUEUE] += (now - former) * PRIORITIES
 
-    def forget(self, before_ns: int, cursor_ns: int) -> None:
-        """Drops what no cascade can ask for any more, and of what is settled the oldest beyond MAX_PAUSES."""
-        kept = self._ends[:, TIME] >= before_ns
-        settled = np.flatnonzero(kept & (self._ends[:, TIME] < cursor_ns))
-        if len(settled) > MAX_PAUSES:
-            oldest_ns = np.sort(self._ends[settled, TIME])[-MAX_PAUSES]
-            kept &= self._ends[:, TIME] >= oldest_ns
+    def forget(self, before_ns: int, closed_ns: int) -> int:
+        """Drops what no cascade can ask for any more; those that ended before `closed_ns` have closed.
+
+        Returns how many more had to go since there were too many.
+        """
+        times_ns = self._ends[:, TIME]
+        wanted = times_ns >= before_ns
+        kept = wanted & (times_ns >= _newest_since(times_ns[times_ns <= closed_ns + layout.GAP_NS]))
         if not kept.all():
             self._ends = self._ends[kept]
+        return int(wanted.sum() - kept.sum())
 
     def copy(self) -> ToldPauses:
         """A copy that further rows change alone."""
@@ -101,6 +106,11 @@ class ToldPauses:
     def load(self, state: Ints) -> None:
         """Continues from `state()`."""
         self._ends = state
+
+
+def _newest_since(times_ns: Ints) -> int:
+    """The time of the oldest of the MAX_PAUSES newest."""
+    return int(np.partition(times_ns, -MAX_PAUSES)[-MAX_PAUSES]) if len(times_ns) > MAX_PAUSES else layout.NEVER
 
 
 def _told_and_pauser(queues: Ints, topology: Topology) -> Ints:

@@ -19,10 +19,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.marked_page import replaced
+
 TRACES = (ROOT / "tests/data/ns3", ROOT / "tests/data/sim")
 FACTORS = (0.5, 2.0)
 DEADLINE_S = 1200
-BEGIN, END = "<!-- sensitivity: begin -->", "<!-- sensitivity: end -->"
+PLACE = "sensitivity"
 
 CONSTANTS: dict[str, tuple[str, ...]] = {
     "layout": ("MEMORY_NS", "JOIN_SHARE", "ACTIVE_SHARE", "CAUSE_MIN_SHARE", "GAP_NS", "MAX_POLL_NS",
@@ -49,6 +53,7 @@ FIGURES = (
     ("blame_distance_max", "max"),
     ("top1", "top-1"),
     ("class_accuracy", "class"),
+    ("edge_f1", "edge F1"),
     ("contributor_f1", "contributor F1"),
     ("victim_precision", "victim P"),
     ("victim_recall", "victim R"),
@@ -184,15 +189,6 @@ def _figure(figure: float | None) -> str:
     return str(figure) if isinstance(figure, int) else f"{figure:.3f}"
 
 
-def replaced(page: str, content: str) -> str:
-    """The page with the content at the marked place; raises ValueError where the marks are not."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"no {BEGIN} and {END}")
-    return f"{before}{begin}\n{content}{end}{after}"
-
-
 def main() -> int:
     """Runs every setting and prints or writes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -215,7 +211,7 @@ def main() -> int:
         results = list(pool.map(run, settings(args.only)))
     content = table(results)
     if args.write:
-        args.write.write_text(replaced(args.write.read_text(), content))
+        args.write.write_text(replaced(args.write.read_text(), PLACE, content))
     else:
         print(content, end="")
     return 0

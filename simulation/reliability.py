@@ -40,8 +40,9 @@ def statements(truth: Truth, cascades: Iterable[Cascade], start_ns: int) -> tupl
     """What the final cascades of one trace state, each judged by itself.
 
     Right is a cascade whose largest root is the largest true one among those that it names and those that no other
-    cascade of the run names: one of several roots kept apart is as right as all of them in one. If a fault was planted
-    at that root, its class must be named too. An alarm in a run without a fault is wrong. In a run that comes near a
+    cascade of the run names: one of several roots kept apart is as right as all of them in one. Who names a silent
+    switch has named its queues for the others, not for itself. If a fault was planted at the root, its class must be
+    named too. An alarm in a run without a fault is wrong. In a run that comes near a
     deadlock, right is what says no `pfc_deadlock`; where there is one, the cascade of most pause time must say so.
 
     Not judged is what the truth does not tell: a cascade whose largest root has less than `MIN_ROOT_SHARE` of the run's
@@ -97,7 +98,7 @@ def _is_right(truth: Truth, cascade: Cascade, largest: Root, others: set[RootKey
     if not planted and cascade.severity in ALARMS:
         return False
     key = truth.key(largest.device, largest.port)
-    # Of a switch that says nothing, no more can be named than the switch: its name is that of what began there.
+    # Of a switch that says nothing, no more can be named than the switch.
     candidates = {root: share for root, share in shares.items() if root not in others and (root[0], "") not in others}
     if candidates.get(key, 0.0) < max(candidates.values(), default=1.0):
         return False

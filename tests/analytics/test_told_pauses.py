@@ -8,14 +8,18 @@ from random import Random
 import numpy as np
 import pytest
 
-from analytics import layout
+from analytics import layout, told_pauses
 from analytics.engine import Engine
 from analytics.told_pauses import MAX_PAUSES, ToldPauses
 from analytics.topology import PRIORITIES, Topology
+from simulation.degrade import Degradation, degrade
+from simulation.trace import read_trace
 from stream.cascade import Cascade
 from tests.analytics.engine_by_names import facts
+from tests.analytics.long_runs import NS3, START_NS, repeated, stretched, ticking
 from tests.analytics.random_runs import leaf_spine
 from tests.analytics.story import BEGIN_NS, Story
+from tests.analytics.test_determinism import finals
 
 US, MS = 1_000, 1_000_000
 Pause = tuple[int, int, int, int]
@@ -94,11 +98,25 @@ def test_a_pause_that_never_ended_is_no_loss() -> None:
 
 def test_what_no_cascade_can_ask_for_is_dropped_and_so_are_the_oldest_of_too_many() -> None:
     kept = told([(3, 10 * US, 20 * US, 0), (3, 30 * US, 40 * US, 0)])
-    kept.forget(30 * US, 50 * US)
+    assert kept.forget(30 * US, 50 * US) == 0
     assert kept.near(0, 0)[:, 0].tolist() == [40 * US]
     many = told([(3, at, at + 1, 0) for at in range(MAX_PAUSES + 5)])
-    many.forget(0, layout.FOREVER)
     assert len(many.near(0, 0)) == MAX_PAUSES
+    assert many.forget(0, layout.FOREVER - layout.GAP_NS) == 5
+    assert many.near(0, 0)[:, 0].min() == 6
+
+
+def test_of_too_many_a_cascade_sees_the_same_however_rows_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, loss = read_trace(NS3 / "two_roots-ls-s1", frozenset()), Degradation("loss=.3", loss=0.3)
+    lossy = degrade(trace, {}, loss, 0, source="trace", epoch="e1", start_ns=START_NS)
+    assert lossy is not None
+    streams = stretched(lossy.streams, 20)
+    items = ticking(repeated(streams, 2, streams.end_ns - streams.from_ns + 3 * MS), MS)
+    with_all = finals(items, 1_000_000)
+    monkeypatch.setattr(told_pauses, "MAX_PAUSES", 20)
+    at_once = finals(items, 1_000_000)
+    assert at_once != with_all
+    assert finals(items, 97) == at_once
 
 
 DOWN, TO_H10 = ("spine0", "p1", 3), ("leaf1", "d0", 3)

@@ -48,15 +48,6 @@ def test_a_whole_number_stays_one(script: dict[str, Any]) -> None:
         script["with_constant"]("A = 1\n", "B", 2.0)
 
 
-def test_the_table_takes_the_marked_place_alone(script: dict[str, Any]) -> None:
-    page = "x\n<!-- sensitivity: begin -->\nold\n<!-- sensitivity: end -->\ny\n"
-    assert script["replaced"](page, "| t |\n") == (
-        "x\n<!-- sensitivity: begin -->\n| t |\n<!-- sensitivity: end -->\ny\n"
-    )
-    with pytest.raises(ValueError, match="sensitivity: begin"):
-        script["replaced"]("x", "y")
-
-
 def test_figures_that_are_the_same_are_marked_so(script: dict[str, Any]) -> None:
     base = dict.fromkeys((name for name, _ in script["FIGURES"]), 1.0)
     setting = script["Setting"]

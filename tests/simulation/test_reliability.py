@@ -56,6 +56,16 @@ def test_a_true_root_that_was_not_planted_needs_no_class() -> None:
     assert right(TWO_ROOTS, with_roots(FIRST), with_roots(SECOND), with_roots(other)) == [True, True, True]
 
 
+def test_a_silent_switchs_name_is_that_of_its_queues_for_the_others_and_not_for_itself() -> None:
+    silent = with_roots(replace(FIRST, port="", root_class="unclassified"))
+    assert right(TWO_ROOTS, silent) == [False]
+    assert right(TWO_ROOTS, silent, with_roots(SECOND)) == [False, True]
+    assert right(TWO_ROOTS, silent, with_roots(replace(THIRD, share_ppm=1_000_000))) == [False, False]
+    assert right(TWO_ROOTS, silent, with_roots(NONE)) == [False, False]
+    another = with_roots(replace(NONE, port="", root_class="unclassified"))
+    assert right(TWO_ROOTS, another, with_roots(SECOND)) == [False, False]
+
+
 def test_a_deadlock_is_stated_by_its_name_alone() -> None:
     named = with_roots(replace(NONE, root_class="pfc_deadlock"), pause_ns=200)
     assert right(LIVE_CYCLE, named, with_roots(NONE)) == [False, True]
