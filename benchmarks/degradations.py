@@ -1,4 +1,4 @@
-"""What `evaluate` says of the recorded traces under seven disturbances, 20 seeds each: two tables for docs/diagnosis.md.
+"""What `evaluate` says of the recorded traces under seven disturbances, 20 seeds each: tables for docs/diagnosis.md.
 
 One tells how often each confidence is right, one what each disturbance costs. `--write FILE` replaces the marked places
 there. Nothing is timed, so that any number of `--workers` gives the same tables.
@@ -11,8 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from analytics.offline import final_cascades
 from benchmarks.marked_page import replaced
@@ -21,9 +20,11 @@ from pausetrace.degrade_spec import parse_degradation
 from pausetrace.evaluation_table import figure_text
 from simulation.reliability import Decile
 
+ROOT = Path(__file__).resolve().parents[1]
 TRACES = ROOT / "tests/data/ns3"
 DEGRADATIONS = (
-    "skew=1ms", "loss=.1", "loss=.3", "loss_each=.1,skew=1ms", "loss_each=.3,skew=1ms", "missing=random", "missing=root",
+    "skew=1ms", "loss=.1", "loss=.3", "loss_each=.1,skew=1ms", "loss_each=.3,skew=1ms", "missing=random",
+    "missing=root",
 )  # fmt: skip
 SEEDS = 20
 RELIABILITY, COSTS = "reliability", "degradations"

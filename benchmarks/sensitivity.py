@@ -18,11 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.marked_page import replaced
 
+ROOT = Path(__file__).resolve().parents[1]
 TRACES = (ROOT / "tests/data/ns3", ROOT / "tests/data/sim")
 FACTORS = (0.5, 2.0)
 DEADLINE_S = 1200
