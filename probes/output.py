@@ -58,7 +58,7 @@ class Output(Protocol):
         """Readings, in the order of each probe."""
 
     def turn(self) -> None:
-        """Is called every 0.2 s at least, and within 0.05 s after `take`."""
+        """Is called every 0.5 s at least, and at once after `take`."""
 
     def tell(self, statuses: Sequence[ProbeStatus]) -> None:
         """Where the probes stand, every second."""
@@ -194,6 +194,7 @@ class KafkaOutput:
             clock_ns=self._clock_ns,
             monotonic_s=self._monotonic_s,
             deadline_s=deadline_s,
+            batch_age_s=0.0,  # an agent gathers what belongs together before it passes it on
         )
         self._own["sessions"] += 1
         self._announced = {}
