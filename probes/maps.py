@@ -98,7 +98,7 @@ class Map:
         place, batch = ctypes.create_string_buffer(max(self.key_bytes, 8)), min(_BATCH, self.max_entries)
         first = True
         while True:
-            some_keys, some_values = np.zeros(batch, key), self._empty(batch)
+            some_keys, some_values = np.empty(batch, key), np.empty((batch, *self._shape), self._value)
             attributes = bytearray(struct.pack(
                 "=QQQQIIQQ", 0 if first else ctypes.addressof(place), ctypes.addressof(place),
                 some_keys.ctypes.data, some_values.ctypes.data, batch, self.fd, 0, 0,
