@@ -27,7 +27,7 @@ class TcpRetransmitsProbe(CountingProgram):
     def __init__(
         self,
         retransmits: Map,
-        unlisted: Map,
+        segments: Map,
         attached: Sequence[Attached],
         opened: Opened,
         *,
@@ -35,21 +35,26 @@ class TcpRetransmitsProbe(CountingProgram):
         hit_ns: int,
         released: Callable[[], None],
     ) -> None:
-        super().__init__([retransmits, unlisted], attached, window_ns=window_ns, released=released)
-        self._retransmits, self._unlisted = retransmits, unlisted.reader(0)
+        super().__init__([retransmits, segments], attached, window_ns=window_ns, released=released)
+        self._retransmits, self._segments = retransmits, segments.reader(0)
         self._opened, self._hit_ns = opened, hit_ns
-        self._grown, self._told_unlisted = Grown(1), 0
+        self._grown, self._told, self._told_unlisted = Grown(1), 0, 0
+        self._looked_ns = 0
 
     def window(self, now_ns: int, span_ns: int) -> Reading:
         """The segments that were sent again in it; those of flows that found no room as flow 0."""
+        segments, unlisted = self._segments.read().item()
+        time_ns = time.monotonic_ns()
+        if segments == self._told and time_ns - self._looked_ns < IDLE_NS:
+            return Reading()  # to look through all flows costs more than all else
+        self._told, self._looked_ns = segments, time_ns
         keys, values = self._retransmits.entries(TUPLE)
-        bound_ns = time.monotonic_ns() - IDLE_NS
+        bound_ns = time_ns - IDLE_NS
         for row in np.flatnonzero(values["last_ns"].view(np.int64) < bound_ns).tolist():
             values[row] = self._retransmits.lookup(keys[row].tobytes(), delete=True)
             self._opened.forget(int(values["id"][row]))
         growth = self._grown.since(values["id"], values["segments"].reshape(-1, 1))[:, 0]
         grown = np.flatnonzero(growth)
-        unlisted = int(self._unlisted.read())
         more_unlisted, self._told_unlisted = unlisted - self._told_unlisted, unlisted
         if not len(grown) and not more_unlisted:
             return Reading()
