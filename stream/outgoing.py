@@ -107,15 +107,15 @@ class OutgoingStream:
             raise WireError(f"a text belongs to no row or is longer than {MAX_TEXT_CHARS} characters")
         times = rows["time_ns"]
         late = times < self.mark_ns
-        rows["quality"][late] |= kinds.LATE
-        self.late_rows += int(late.sum())
         sealed: list[Sealed] = []
-        if late.any() and self._count:
-            # What is late on the wire then does not depend on how rows happened to share a value.
-            sealed.append(self.seal(now_s))
+        if late.any():
+            rows["quality"][late] |= kinds.LATE
+            self.late_rows += int(late.sum())
+            if self._count:
+                # What is late on the wire then does not depend on how rows happened to share a value.
+                sealed.append(self.seal(now_s))
         trusted = times
-        if self._live:
-            suspect = times > rows["seen_ns"] + CLOCK_LEAD_NS
+        if self._live and (suspect := times > rows["seen_ns"] + CLOCK_LEAD_NS).any():
             rows["quality"][suspect] |= kinds.CLOCK_SUSPECT
             self.suspect_rows += int(suspect.sum())
             trusted = times[~suspect]
@@ -169,7 +169,9 @@ class OutgoingStream:
     ) -> None:
         promised_ns = self.mark_ns
         # oldest_from[i]: least time from row i on, which a batch that ends in front of row i must not promise away.
-        oldest_from = np.minimum.accumulate(rows["time_ns"][::-1])[::-1]
+        oldest_from = rows["time_ns"]
+        if len(rows) > MAX_EVENTS - self._count:
+            oldest_from = np.minimum.accumulate(oldest_from[::-1])[::-1]
         position = 0
         while position < len(rows):
             take = min(MAX_EVENTS - self._count, len(rows) - position)
