@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from probes.attach import leftovers
 from probes.budget import Budget
-from probes.opening import Opener, TableOpener
+from probes.opening import Opener, TableOpener, none_runs
 from probes.output import Output
 from probes.promises import Promises
 from probes.runner import STUCK_S, ProbeStatus, Runner, Taken
@@ -161,7 +161,7 @@ class Agent:
             self._on_status(self.status)
         hopeless = all(probe.state in ("unavailable", "failing") and not probe.reads for probe in probes)
         if self._give_up and hopeless:
-            raise PausetraceError("; ".join(f"probe {probe.name}: {probe.reason}" for probe in probes))
+            raise none_runs([(probe.name, probe.reason) for probe in probes])
 
     def _start(self, kind: ProbeKind) -> None:
         runner = Runner(

@@ -79,7 +79,7 @@ class HostRoot:
             return None
         try:
             # The kernel has followed all links already: to ask for each part of the path would cost ten times as much.
-            real = os.readlink(f"/proc/self/fd/{fd}")
+            real = str(Path(f"/proc/self/fd/{fd}").readlink())
         except OSError:
             return None
         finally:
