@@ -15,7 +15,10 @@ from collectors import profiles
 from collectors.budget import MESSAGE_OVERHEAD_BYTES, Budget
 from collectors.failures import Failure
 from collectors.gate import Gate
-from collectors.inbox import Inbox
+from collectors.inbox import Inbox, Taken
+from collectors.outlet import NoOutlet
+from collectors.paths import PathTable
+from collectors.pump import Found, Pump, Wanted
 from simulation.gnmi_targets.http2 import Stream
 from simulation.gnmi_targets.messages import notification, sync
 from simulation.gnmi_targets.raw_target import RawTarget
@@ -92,6 +95,32 @@ def test_paths_that_a_target_invents_fill_no_table() -> None:
             assert running.status().up
 
     asyncio.run(run())
+
+
+def test_a_table_of_paths_that_has_refused_some_for_long_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = profiles.load("openconfig")
+    pump = Pump("lab", NoOutlet(), PathTable(limit=30))
+    pump.want(0, Wanted("leaf1", "switch", ()))
+    pump.profile(0, profile, 1000, 1000)
+
+    def turn(*names: str) -> Found:
+        monkeypatch.setattr(pump, "_flush_ns", 0)
+        message = notification(time.time_ns(), [(name, 1) for name in names], prefix=BASE)
+        return pump.turn(Taken([message], [0], [time.time_ns()], [(0, True)]))
+
+    invented = [f"invented-{at}" for at in range(40)]
+    assert not turn(*invented[:20]).refused.any()
+    assert turn(*invented).refused[0] > 5
+    # Not yet: another minute may do with what there is.
+    assert turn(*invented).refused[0] > 5
+    monkeypatch.setattr("collectors.pump.PATHS_RENEW_S", 0.0)
+    turn(*invented)
+    assert not turn("out-octets", "in-octets").refused.any()
+    # A table that has room for all is left alone.
+    generation = pump.paths.generation
+    turn("out-octets", "in-octets")
+    turn("out-octets", "in-octets")
+    assert pump.paths.generation == generation == 1
 
 
 def test_the_budget_is_shared_fairly() -> None:
