@@ -315,7 +315,7 @@ def _unreadable(message: Taken, size: int) -> Found:
 def _summed(parts: list[Found], size: int) -> Found:
     none = np.zeros(size, np.int64)
     arrays = [np.sum([none, *column], axis=0) for column in zip(*(part[:6] for part in parts), strict=True)]
-    return Found(*arrays, [target for part in parts for target in part.synced])
+    return Found._make([*arrays, [target for part in parts for target in part.synced], {}])
 
 
 def _lost_of(
