@@ -13,7 +13,8 @@ from analytics.layout import MAX_POLL_NS, Ints
 from analytics.topology import PRIORITIES, Topology
 
 MAX_WINDOWS = 1_000_000
-"""The newest that a cascade may ask for, 40 bytes each: 20 ms of windows of 100 us of 2,500 queues with their depths."""
+"""The newest that a cascade may ask for, 40 bytes each: 20 ms of windows of 100 us, and of depths, of 2,500
+queues."""
 END, START, QUEUE, AMOUNT, IS_DEPTH = range(5)
 _OF_ROWS = [layout.ROW_END, layout.ROW_START, layout.ROW_QUEUE, layout.ROW_AMOUNT]
 
