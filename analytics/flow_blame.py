@@ -93,8 +93,9 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
 def _weighed_by_ports(engine: Engine, closed: Closed, stops: Stops, not_weighed: int) -> Ledger:
     """The ledger with edges by the bytes of whole ports; by depths alone where those tell of no stop."""
     ledger, topology = closed.ledger, engine.topology
-    windows = engine.port_windows.near(closed.start_ns, closed.end_ns)
     beside = _stops_beside(engine, closed, stops)
+    pausers = np.concatenate((stops.pauser, beside.pauser))
+    windows = engine.port_windows.near(closed.start_ns, closed.end_ns, _ports_around(pausers, topology))
     near = engine.told_pauses.near(closed.start_ns, closed.end_ns)
     pauses = np.unique(
         np.concatenate(
@@ -131,14 +132,21 @@ def _weighed_by_count(ledger: Ledger, stops: Stops, topology: Topology, not_weig
 
 def _rows(engine: Engine, closed: Closed, pausers: Ints) -> FlowRows:
     """Windows at the switches that paused and at the links to them, from as long as they are kept in any case."""
-    topology, rows = engine.topology, engine.sent.all_rows()
+    rows, wanted = engine.sent.all_rows(), _ports_around(pausers, engine.topology)
+    near = (rows.end_ns >= closed.start_ns - layout.GAP_NS) & (rows.end_ns <= closed.end_ns + layout.GAP_NS)
+    return rows.where(near & wanted[rows.queue // PRIORITIES])
+
+
+def _ports_around(pausers: Ints, topology: Topology) -> npt.NDArray[np.bool_]:
+    """By port, whether it is one of the switches that paused, or linked to one."""
     asked = np.zeros(len(topology.devices) + 1, np.bool_)
     asked[topology.port_device[pausers[pausers >= 0]]] = True
     asked[:-1] &= ~topology.is_host
     peer = topology.port_peer
-    wanted = asked[topology.port_device] | asked[np.where(peer >= 0, topology.port_device[peer], -1)]
-    near = (rows.end_ns >= closed.start_ns - layout.GAP_NS) & (rows.end_ns <= closed.end_ns + layout.GAP_NS)
-    return rows.where(near & wanted[rows.queue // PRIORITIES])
+    around: npt.NDArray[np.bool_] = (
+        asked[topology.port_device] | asked[np.where(peer >= 0, topology.port_device[peer], -1)]
+    )
+    return around
 
 
 def _stops(ledger: Ledger, topology: Topology) -> Stops:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from analytics import layout
-from analytics.layout import MAX_POLL_NS, Ints
+from analytics.compiled import kernel
+from analytics.layout import MAX_POLL_NS, Bools, Ints
 from analytics.topology import PRIORITIES, Topology
 
 MAX_WINDOWS = 1_000_000
 """The newest that a cascade may ask for, 40 bytes each: 20 ms of windows of 100 us, and of depths, of 2,500
 queues."""
 END, START, QUEUE, AMOUNT, IS_DEPTH = range(5)
-_OF_ROWS = [layout.ROW_END, layout.ROW_START, layout.ROW_QUEUE, layout.ROW_AMOUNT]
 
 
 class PortWindows:
@@ -30,25 +30,26 @@ class PortWindows:
 
     def take(self, rows: Ints) -> None:
         """Takes the kernel's rows in."""
-        kind, span_ns = rows[:, layout.ROW_TYPE], rows[:, layout.ROW_END] - rows[:, layout.ROW_START]
-        some = (kind == layout.BYTES) | (kind == layout.DEPTH)
-        some &= (rows[:, layout.ROW_AMOUNT] > 0) & (span_ns > 0) & (span_ns <= MAX_POLL_NS)
-        which = np.flatnonzero(some)
-        if len(which):
-            part = np.empty((len(which), 5), np.int64)
-            part[:, :IS_DEPTH] = rows[which][:, _OF_ROWS]
-            part[:, IS_DEPTH] = kind[which] == layout.DEPTH
-            self._append(part)
+        room = np.empty((len(rows), 5), np.int64)
+        if count := _keep(rows, room):
+            self._append(room if count == len(room) else room[:count].copy())
 
-    def near(self, start_ns: int, end_ns: int) -> Ints:
-        """Windows that ended around a cascade of these times: columns END, START, QUEUE, AMOUNT and IS_DEPTH.
+    def near(self, start_ns: int, end_ns: int, wanted: Bools) -> Ints:
+        """Windows of some ports that ended around a cascade of these times; `wanted` is by port.
 
-        In no order. Of more than MAX_WINDOWS the newest, whatever else is kept, so that it does not depend on how rows
-        arrived.
+        Columns END, START, QUEUE, AMOUNT and IS_DEPTH, in no order. Of more than MAX_WINDOWS of all ports the newest,
+        whatever else is kept, so that it does not depend on how rows arrived.
         """
-        windows = self._all()
-        windows = windows[windows[:, END] <= end_ns + layout.GAP_NS]
-        return windows[windows[:, END] >= max(start_ns - layout.GAP_NS, _newest_since(windows[:, END]))]
+        from_ns, until_ns = start_ns - layout.GAP_NS, end_ns + layout.GAP_NS
+        if self._count > MAX_WINDOWS:
+            times_ns = np.concatenate([part[:, END] for part in self._parts])
+            from_ns = max(from_ns, _newest_since(times_ns[times_ns <= until_ns]))
+        found = [np.zeros((0, 5), np.int64)]
+        for part, newest_ns in zip(self._parts, self._newest_ns, strict=True):
+            if newest_ns >= from_ns:
+                room = np.empty_like(part)
+                found.append(room[: _pick(part, from_ns, until_ns, wanted, room)].copy())
+        return np.concatenate(found)
 
     def forget(self, before_ns: int, closed_ns: int) -> int:
         """Drops what no cascade can ask for any more; those that ended before `closed_ns` have closed.
@@ -59,7 +60,7 @@ class PortWindows:
         if len(kept) < len(self._parts):
             self._parts = [self._parts[number] for number in kept]
             self._newest_ns = [self._newest_ns[number] for number in kept]
-        if sum(map(len, self._parts)) <= MAX_WINDOWS:
+        if self._count <= MAX_WINDOWS:
             return 0
         windows = self._all()
         times_ns = windows[:, END]
@@ -74,7 +75,7 @@ class PortWindows:
         """Moves what is known to what the names of ports now mean."""
         if not topology.moved_ports or not self._parts:
             return
-        windows = self._all().copy()
+        windows = self._all()
         port = windows[:, QUEUE] // PRIORITIES
         for former, now in topology.moved_ports.items():
             windows[port == former, QUEUE] += (now - former) * PRIORITIES
@@ -97,15 +98,16 @@ class PortWindows:
         if len(state):
             self._append(state)
 
+    @property
+    def _count(self) -> int:
+        return sum(map(len, self._parts))
+
     def _append(self, part: Ints) -> None:
         self._parts.append(part)
         self._newest_ns.append(int(part[:, END].max()))
 
     def _all(self) -> Ints:
-        if len(self._parts) > 1:
-            together = np.concatenate(self._parts)
-            self._parts, self._newest_ns = [together], [max(self._newest_ns)]
-        return self._parts[0] if self._parts else np.zeros((0, 5), np.int64)
+        return np.concatenate([np.zeros((0, 5), np.int64), *self._parts])
 
 
 def _newest_since(times_ns: Ints) -> int:
@@ -113,3 +115,31 @@ def _newest_since(times_ns: Ints) -> int:
     if len(times_ns) <= MAX_WINDOWS:
         return layout.NEVER
     return int(np.partition(times_ns, -MAX_WINDOWS)[-MAX_WINDOWS])
+
+
+@kernel
+def _keep(rows: Ints, out: Ints) -> int:
+    """Copies rows of bytes and depths over windows that are short enough; returns how many there are."""
+    count = 0
+    for row in range(len(rows)):
+        kind, span_ns = rows[row, layout.ROW_TYPE], rows[row, layout.ROW_END] - rows[row, layout.ROW_START]
+        if kind not in (layout.BYTES, layout.DEPTH) or not 0 < span_ns <= MAX_POLL_NS:
+            continue
+        if rows[row, layout.ROW_AMOUNT] > 0:
+            out[count, END], out[count, START] = rows[row, layout.ROW_END], rows[row, layout.ROW_START]
+            out[count, QUEUE], out[count, AMOUNT] = rows[row, layout.ROW_QUEUE], rows[row, layout.ROW_AMOUNT]
+            out[count, IS_DEPTH] = kind == layout.DEPTH
+            count += 1
+    return count
+
+
+@kernel
+def _pick(part: Ints, from_ns: int, until_ns: int, wanted: Bools, out: Ints) -> int:
+    """Copies the windows of some ports and times; returns how many there are."""
+    count = 0
+    for row in range(len(part)):
+        if from_ns <= part[row, END] <= until_ns and wanted[part[row, QUEUE] // PRIORITIES]:
+            for column in range(5):
+                out[count, column] = part[row, column]
+            count += 1
+    return count

@@ -31,10 +31,11 @@ def test_only_windows_that_tell_when_bytes_flowed_are_kept() -> None:
             (layout.BYTES, 3, 0, MAX_POLL_NS + 1, 5), (layout.BYTES, 3, 0, WIDTH_NS, 0), (layout.BYTES, 3, 9, 9, 4),
         ])
     )  # fmt: skip
-    assert windows.near(0, 0).tolist() == [[MAX_POLL_NS, 0, 3, 5, 0], [WIDTH_NS, 0, 3, 7, 1]]
+    assert windows.near(0, 0, np.ones(1, np.bool_)).tolist() == [[MAX_POLL_NS, 0, 3, 5, 0], [WIDTH_NS, 0, 3, 7, 1]]
+    assert len(windows.near(0, 0, np.zeros(1, np.bool_))) == 0
     windows.take(rows_of([]))
     assert len(windows.state()) == 2
-    assert PortWindows().near(0, 0).shape == (0, 5)
+    assert PortWindows().near(0, 0, np.ones(1, np.bool_)).shape == (0, 5)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -56,10 +57,11 @@ def test_a_cascade_sees_the_newest_windows_however_they_came(seed: int, monkeypa
         # A cascade is told of when all up to GAP_NS after its end has come: of the last instant more may.
         end_ns = some[-1][3] - 1 - GAP_NS
         start_ns = end_ns - lasted_ns
-        seen = windows.near(start_ns, end_ns)
+        wanted = np.array([random.random() < 0.7])
+        seen = windows.near(start_ns, end_ns, wanted)
         due = every[every[:, END] <= end_ns + GAP_NS]
         oldest = np.sort(due[:, END])[-40] if len(due) > 40 else layout.NEVER
-        due = due[due[:, END] >= max(oldest, start_ns - GAP_NS)]
+        due = due[(due[:, END] >= max(oldest, start_ns - GAP_NS)) & wanted[0]]
         assert sorted(seen.tolist()) == sorted(due.tolist())
         twin = PortWindows()
         twin.load(windows.state())
