@@ -66,7 +66,7 @@ def ahead(clocks: Clocks, names: Sequence[str] = NAMES) -> dict[str, int]:
     return {name: clocks.offsets.get(place, 0) for place, name in enumerate(names)}
 
 
-STAMPS = st.lists(st.integers(0, 60).map(lambda step: step * 400), max_size=12)
+STAMPS = st.lists(st.integers(0, 60).map(lambda step: 100 * MS + step * 400), max_size=12)
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
