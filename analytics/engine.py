@@ -225,13 +225,13 @@ class Engine:
         slots = living(self.slots, self.queues[queues, layout.Q_SLOT])
         start_ns, pauser = self.queues[queues, layout.Q_A], self.queues[queues, layout.Q_PAUSER]
         pause_ns = np.maximum(now_ns - start_ns, 0)
-        guessed = np.ones_like(queues)
+        marks = np.full_like(queues, layout.MARK_GUESSED | layout.MARK_COUNTED)
         blamed = np.arange(layout.MAX_ROOTS) < self.queues[queues, layout.Q_ROOTS][:, None]
         of, number = np.nonzero(blamed)
         blamed_ns = np.rint(self.shares[queues[of], number] * pause_ns[of]).astype(np.int64)
         self.ledgers.book(
             np.zeros((0, layout.L_EDGE_COLUMNS), np.int64),
-            np.stack((slots, queues, start_ns, pause_ns, guessed, pauser), axis=1),
+            np.stack((slots, queues, start_ns, pause_ns, marks, pauser, start_ns + pause_ns), axis=1),
             np.stack((slots[of], queues[of], self.roots[queues[of], number], blamed_ns), axis=1),
         )
         still = [
