@@ -104,7 +104,7 @@ def close(
     slot = find(slots, queues[queue, Q_SLOT])
     at = counts[N_CLOSES]
     closes[at, 0], closes[at, 1], closes[at, 2] = slot, queue, queues[queue, Q_A]
-    closes[at, 3], closes[at, 4], closes[at, 5] = paused_ns, marks, queues[queue, Q_PAUSER]
+    closes[at, 3], closes[at, 4], closes[at, 5], closes[at, 6] = paused_ns, marks, queues[queue, Q_PAUSER], end_ns
     counts[N_CLOSES] += 1
     for r in range(queues[queue, Q_ROOTS]):
         at = counts[N_BLAMES]

@@ -23,7 +23,9 @@ MAX_OFFSET_NS = 10_000_000
 MOST_STAMPS = 256
 """Stamps of one end of a queue that are compared: each with each of the other end."""
 SURE_VOTES = 4
-"""So many agreeing stamps are no chance: what fewer say does not move a clock that so many had set."""
+"""So many agreeing stamps are no chance: what fewer say does not move a clock that so many had set. Nor is it chance
+where so many more agree on another offset than on the one at hand, though most may: pauses that follow each other at
+even distances agree as well if they are taken one for the next."""
 
 E_QUEUE, E_KIND, E_TIME, E_START, E_PAUSED, E_SIDE, E_DEVICE, E_OTHER, E_DELAY, E_REPORTS = range(10)
 """Columns of an edge: told queue; XOFF or XON; when it happened and when its pause began, by the clock of the device
@@ -64,17 +66,21 @@ class Clocks:
         for pair, (fewer, matched) in seen.items():
             offset_ns = int(table[pair[1]] - table[pair[0]])
             found[pair] = _Found(matched, offset_ns)
-            if 2 * matched >= fewer:
+            agrees = 2 * matched >= fewer
+            other = found[pair]
+            if not agrees or fewer - matched >= SURE_VOTES:
+                # By names, since of two offsets that are as likely the sign would choose.
+                if names[pair[0]] <= names[pair[1]]:
+                    other = _densest(both, pair, offset_ns)
+                else:
+                    mirrored = _densest(both, pair[::-1], -offset_ns)
+                    other = mirrored._replace(offset_ns=-mirrored.offset_ns)
+            # Stamps closer than the tolerance vote more than once, and then for where the clock is already.
+            better = min(other.votes, fewer) - matched >= SURE_VOTES and abs(other.offset_ns - offset_ns) > TOLERANCE_NS
+            if agrees and not better:
                 self._votes[pair] = min(self._votes.get(pair, 0) + matched, SURE_VOTES)
                 self.apart.discard(pair)
-                continue
-            # By names, since of two offsets that are as likely the sign would choose.
-            if names[pair[0]] <= names[pair[1]]:
-                other = _densest(both, pair, offset_ns)
-            else:
-                mirrored = _densest(both, pair[::-1], -offset_ns)
-                other = mirrored._replace(offset_ns=-mirrored.offset_ns)
-            if 2 * other.votes >= fewer and other.votes > max(matched, self._votes.get(pair, 0) - 1):
+            elif 2 * other.votes >= fewer and other.votes > max(matched, self._votes.get(pair, 0) - 1):
                 found[pair], moved = other, True
                 self._votes[pair] = min(other.votes, SURE_VOTES)
                 self.apart.discard(pair)

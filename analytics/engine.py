@@ -27,6 +27,7 @@ from analytics.membership import forget_slots, living
 from analytics.noted import Noted
 from analytics.pause_logs import PauseLogs
 from analytics.port_sets import ALL
+from analytics.port_windows import PortWindows
 from analytics.renames import carry_names
 from analytics.row_store import RowStore
 from analytics.rows import add_window_rows
@@ -69,6 +70,7 @@ class Engine:
         self.tellers = Tellers()
         self.ledgers = Ledgers()
         self.sent = SentByFlows()
+        self.port_windows = PortWindows()
         self.cursor_ns = layout.NEVER
         self._needed_ns = layout.NEVER
         self.next_expiry_ns = layout.FOREVER
@@ -189,6 +191,7 @@ class Engine:
             of_flows = np.flatnonzero(rows[:, layout.ROW_TYPE] == layout.FLOW)
             columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
             self.sent.add(FlowRows(flows[of_flows], *(rows[of_flows, column] for column in columns)))
+            self.port_windows.take(rows)
             rows[of_flows, layout.ROW_ID] = of_flows
             self._run(rows, flows, until_ns, keep_ns, on_closed)
         if until_ns > self.next_expiry_ns:
@@ -201,6 +204,8 @@ class Engine:
         self.counters["told_pauses_dropped"] += dropped
         dropped = self.sent.forget(self._needed_ns, self.cursor_ns, self.topology)
         self.counters["flow_windows_dropped"] += dropped
+        dropped = self.port_windows.forget(self._needed_ns, self.cursor_ns - keep_ns)
+        self.counters["port_windows_dropped"] += dropped
 
     def _due(self, until_ns: int) -> npt.NDArray[np.bool_]:
         """Which rows are from before a time; windows of devices whose clocks are not in step are set right."""
@@ -220,13 +225,13 @@ class Engine:
         slots = living(self.slots, self.queues[queues, layout.Q_SLOT])
         start_ns, pauser = self.queues[queues, layout.Q_A], self.queues[queues, layout.Q_PAUSER]
         pause_ns = np.maximum(now_ns - start_ns, 0)
-        guessed = np.ones_like(queues)
+        marks = np.full_like(queues, layout.MARK_GUESSED | layout.MARK_COUNTED)
         blamed = np.arange(layout.MAX_ROOTS) < self.queues[queues, layout.Q_ROOTS][:, None]
         of, number = np.nonzero(blamed)
         blamed_ns = np.rint(self.shares[queues[of], number] * pause_ns[of]).astype(np.int64)
         self.ledgers.book(
             np.zeros((0, layout.L_EDGE_COLUMNS), np.int64),
-            np.stack((slots, queues, start_ns, pause_ns, guessed, pauser), axis=1),
+            np.stack((slots, queues, start_ns, pause_ns, marks, pauser, start_ns + pause_ns), axis=1),
             np.stack((slots[of], queues[of], self.roots[queues[of], number], blamed_ns), axis=1),
         )
         still = [
@@ -245,6 +250,7 @@ class Engine:
         twin.sent = self.sent.copy()
         twin.logs = self.logs.copy()
         twin.told_pauses = self.told_pauses.copy()
+        twin.port_windows = self.port_windows.copy()
         twin.noted, twin.tellers, twin._counted = self.noted.copy(), self.tellers.copy(), set(self._counted)
         twin._rows = self._rows.copy()
         for name in ("queues", "roots", "shares", "missed", "devices", "ports", "slots", "filled"):
@@ -272,6 +278,7 @@ class Engine:
             "noted": self.noted.state(), "tellers": self.tellers.state(), "sent": self.sent.state(),
             "needed_ns": self._needed_ns, "flows": self.flows.state(),
             "logs": self.logs.state(), "told_pauses": self.told_pauses.state(),
+            "port_windows": self.port_windows.state(),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -286,6 +293,7 @@ class Engine:
         self.free_slots, self._stale = state["free_slots"], state["stale"]
         self.noted = Noted.of_state(state["noted"])
         self.told_pauses.load(state["told_pauses"])
+        self.port_windows.load(state["port_windows"])
         self.tellers = Tellers.of_state(state["tellers"])
         self.sent.load(state["sent"])
         self._needed_ns = state["needed_ns"]
@@ -353,6 +361,7 @@ class Engine:
         self._rows.add(ends)
         self.noted.carry(topology)
         self.told_pauses.carry(topology)
+        self.port_windows.carry(topology)
         self.logs.carry(topology)
 
     def _unresolved_names(self, events: Events, ports: Ints) -> set[tuple[str, str]]:

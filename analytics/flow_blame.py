@@ -31,6 +31,7 @@ from analytics.layout import (
     Ints,
 )
 from analytics.ledger import EdgeTally, Ledger, bounded_sum
+from analytics.port_edges import alone_bytes, parts_by_ports
 from analytics.tallies import sums
 from analytics.thresholds import bytes_at_stops, parts_of_one_alone
 from analytics.topology import PRIORITIES, Topology
@@ -68,12 +69,12 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
     stops = _stops(ledger, topology)
     rows = _rows(engine, closed, stops.pauser)
     if not len(rows.flow):
-        return dataclasses.replace(closed, ledger=_weighed_by_count(ledger, stops, topology, 0))
+        return dataclasses.replace(closed, ledger=_weighed_by_ports(engine, closed, stops, 0))
     by_depth = _shares_by_depth(ledger)
     seen = {told: {q for q, ppm in causes.items() if ppm >= SEEN_SHARE_PPM} for told, causes in by_depth.items()}
     held = held_bytes(stops, rows, _ways(engine, closed), seen, topology)
     if not len(held.stop):
-        return dataclasses.replace(closed, ledger=_weighed_by_count(ledger, stops, topology, held.not_looked_at))
+        return dataclasses.replace(closed, ledger=_weighed_by_ports(engine, closed, stops, held.not_looked_at))
     causes = _causes(held, stops, by_depth, topology)
     blamed, passed = _pass_on(stops, causes, topology)
     beside = _stops_beside(engine, closed, stops)
@@ -87,6 +88,33 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
         ledger, edges=edges, in_bytes=True, blamed_ns=_mean(ledger, stops, blamed), stops_not_weighed=held.not_looked_at
     )
     return dataclasses.replace(closed, ledger=weighed)
+
+
+def _weighed_by_ports(engine: Engine, closed: Closed, stops: Stops, not_weighed: int) -> Ledger:
+    """The ledger with edges by the bytes of whole ports; by depths alone where those tell of no stop."""
+    ledger, topology = closed.ledger, engine.topology
+    beside = _stops_beside(engine, closed, stops)
+    pausers = np.concatenate((stops.pauser, beside.pauser))
+    windows = engine.port_windows.near(closed.start_ns, closed.end_ns, _ports_around(pausers, topology))
+    near = engine.told_pauses.near(closed.start_ns, closed.end_ns)
+    pauses = np.unique(
+        np.concatenate(
+            (np.stack(stops[:3], axis=1), near[:, [told_pauses.QUEUE, told_pauses.START, told_pauses.TIME]])
+        ), axis=0,
+    )  # fmt: skip
+    found = parts_by_ports(stops, pauses, windows, topology)
+    if not len(found.stop):
+        return _weighed_by_count(ledger, stops, topology, max(not_weighed, found.not_looked_at))
+    causes = _with_depths(stops, found.stop, found.egress, found.part, _shares_by_depth(ledger), topology)
+    _, passed = _pass_on(stops, causes, topology)
+    every = Stops(*(np.concatenate(both) for both in zip(stops, beside, strict=True)))
+    alone = alone_bytes(every, windows, topology)
+    parts = parts_of_one_alone(stops.queue, stops.begin_ns, stops.end_ns, _pausers(stops, topology))
+    mass = (parts * (alone or PPM)).astype(np.int64)
+    edges = _edges(ledger, stops, causes, passed, mass)
+    return dataclasses.replace(
+        ledger, edges=edges, in_bytes=alone > 0, stops_not_weighed=max(not_weighed, found.not_looked_at)
+    )
 
 
 def _weighed_by_count(ledger: Ledger, stops: Stops, topology: Topology, not_weighed: int) -> Ledger:
@@ -104,14 +132,21 @@ def _weighed_by_count(ledger: Ledger, stops: Stops, topology: Topology, not_weig
 
 def _rows(engine: Engine, closed: Closed, pausers: Ints) -> FlowRows:
     """Windows at the switches that paused and at the links to them, from as long as they are kept in any case."""
-    topology, rows = engine.topology, engine.sent.all_rows()
+    rows, wanted = engine.sent.all_rows(), _ports_around(pausers, engine.topology)
+    near = (rows.end_ns >= closed.start_ns - layout.GAP_NS) & (rows.end_ns <= closed.end_ns + layout.GAP_NS)
+    return rows.where(near & wanted[rows.queue // PRIORITIES])
+
+
+def _ports_around(pausers: Ints, topology: Topology) -> npt.NDArray[np.bool_]:
+    """By port, whether it is one of the switches that paused, or linked to one."""
     asked = np.zeros(len(topology.devices) + 1, np.bool_)
     asked[topology.port_device[pausers[pausers >= 0]]] = True
     asked[:-1] &= ~topology.is_host
     peer = topology.port_peer
-    wanted = asked[topology.port_device] | asked[np.where(peer >= 0, topology.port_device[peer], -1)]
-    near = (rows.end_ns >= closed.start_ns - layout.GAP_NS) & (rows.end_ns <= closed.end_ns + layout.GAP_NS)
-    return rows.where(near & wanted[rows.queue // PRIORITIES])
+    around: npt.NDArray[np.bool_] = (
+        asked[topology.port_device] | asked[np.where(peer >= 0, topology.port_device[peer], -1)]
+    )
+    return around
 
 
 def _stops(ledger: Ledger, topology: Topology) -> Stops:
@@ -178,19 +213,26 @@ def _ways(engine: Engine, closed: Closed) -> Ways:
 
 
 def _causes(held: Held, stops: Stops, by_depth: Mapping[int, Mapping[int, int]], topology: Topology) -> _Causes:
-    """Shares by bytes held; where nothing is known to have been held, those of the told queue's depths."""
-    count = len(stops.queue)
-    known = np.bincount(held.stop, minlength=count) > 0
-    total = np.zeros(count, np.int64)
+    """Shares by bytes held."""
+    total = np.zeros(len(stops.queue), np.int64)
     np.add.at(total, held.stop, held.amount)
+    return _with_depths(stops, held.stop, held.egress, held.amount / total[held.stop], by_depth, topology)
+
+
+def _with_depths(
+    stops: Stops, stop: Ints, egress: Ints, share: Floats, by_depth: Mapping[int, Mapping[int, int]], topology: Topology
+) -> _Causes:
+    """Shares of causes; of stops of which none is known, those of the told queue's depths."""
+    count = len(stops.queue)
+    known = np.bincount(stop, minlength=count) > 0
     others = [
         (stop, egress, ppm / PPM)
         for stop in np.flatnonzero(~known).tolist()
         for egress, ppm in by_depth.get(int(stops.queue[stop]), {}).items()
     ]
-    stop = np.concatenate((held.stop, np.array([stop for stop, _, _ in others], np.int64)))
-    egress = np.concatenate((held.egress, np.array([egress for _, egress, _ in others], np.int64)))
-    share = np.concatenate((held.amount / total[held.stop], np.array([share for _, _, share in others])))
+    stop = np.concatenate((stop, np.array([stop for stop, _, _ in others], np.int64)))
+    egress = np.concatenate((egress, np.array([egress for _, egress, _ in others], np.int64)))
+    share = np.concatenate((share, np.array([share for _, _, share in others], np.float64)))
     order = np.lexsort((egress % PRIORITIES, topology.port_rank[egress // PRIORITIES], stop))
     first = np.concatenate(([0], np.cumsum(np.bincount(stop, minlength=count)))).astype(np.int64)
     return _Causes(first, stop[order], egress[order], share[order])

@@ -80,7 +80,7 @@ def held_bytes(
     telling = set(np.unique(topology.port_device[rows.queue // PRIORITIES]).tolist())
     parts: list[tuple[Ints, Ints, Ints]] = []
     readings = Readings(*np.zeros((4, len(stops.queue)), np.int64))
-    buffers: dict[int, _Buffer] = {}
+    buffers: dict[int, DeviceBytes] = {}
     looks = not_looked_at = 0
     for told, which in _by_queue(stops, topology):
         pauser = int(stops.pauser[which[0]])
@@ -98,7 +98,7 @@ def held_bytes(
         window_ns = _window_end(sent_ns, told, sums)
         stopped = (window_ns > sent_ns) & (window_ns <= stops.end_ns[which])
         if device not in buffers:
-            buffers[device] = _Buffer(device, rows, topology)
+            buffers[device] = DeviceBytes(device, rows, topology)
         for first in range(0, len(which), STOPS_AT_ONCE):
             some = slice(first, first + STOPS_AT_ONCE)
             looked = []
@@ -186,8 +186,8 @@ def _window_end(times_ns: Ints, told: int, sums: Sums) -> Ints:
     return np.where(inside, later, times_ns)
 
 
-class _Buffer:
-    """All bytes of flows that stand at a device at some instants: what has come by any link less what has left."""
+class DeviceBytes:
+    """All bytes that stand at a device at some instants: what has come by any link less what has left."""
 
     def __init__(self, device: int, rows: FlowRows, topology: Topology) -> None:
         port = rows.queue // PRIORITIES

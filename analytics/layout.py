@@ -39,11 +39,13 @@ BYTES, FLOW, DEPTH, MISSED, CLOSE, OPEN = range(6)
 # Columns of a row: when it takes effect; its type; queue = port * 8 + priority; start and end of its window or pause;
 # bytes or paused ns; order of the pause on its queue (OPEN, CLOSE), destination device + 1 of the flow (FLOW) or paused
 # ns that are known (MISSED); id for the caller (FLOW), what the device reports, a bit of REPORTS_* (BYTES, DEPTH), or
-# what is known of a pause's end, MARK_GUESSED or 0 (CLOSE).
+# what is known of a pause's end, bits of MARK_* (CLOSE).
 ROW_TIME, ROW_TYPE, ROW_QUEUE, ROW_START, ROW_END, ROW_AMOUNT, ROW_ORDER, ROW_ID = range(8)
 ROW_COLUMNS = 8
 REPORTS_DEPTH, REPORTS_BYTES, REPORTS_ECN = 1, 2, 4
-MARK_GUESSED = 1
+MARK_GUESSED, MARK_COUNTED, MARK_UNLOGGED = 1, 2, 4
+"""Nobody has logged a pause's end; and yet counters say up to when the queue was stopped throughout; nor has anybody
+logged its beginning, so that rows of it were lost for certain."""
 
 # Columns of a queue's state; what a look at a queue needs comes first, so that it lies in one cache line.
 (Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_ROOTS, Q_SLOT, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK,
@@ -66,7 +68,7 @@ S_COLUMNS = 5
 
 # Columns of the ledgers: what a run tells its caller, in whole ns and ppm, so that sums do not depend on their order.
 L_EDGE_COLUMNS = 6  # slot, told queue, egress queue, ppm, ppm that a stop of the egress explains, ingress port
-L_CLOSE_COLUMNS = 6  # slot, queue, start_ns, paused_ns, MARK_GUESSED or 0, the pauser's port (-1: unknown)
+L_CLOSE_COLUMNS = 7  # slot, queue, start_ns, paused_ns, bits of MARK_*, the pauser's port (-1: unknown), end_ns
 L_BLAME_COLUMNS = 4  # slot, told queue, root, pause ns
 L_FLOW_COLUMNS = 4  # slot, root, row id, whether the bytes left their source (0: they passed the root)
 L_JOIN_COLUMNS = 2  # slot that lives, slot that ends

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analytics.layout import Ints
+from analytics.layout import MARK_COUNTED, MARK_GUESSED, MARK_UNLOGGED, Ints
 from analytics.tallies import FIRST_KNOWN, LEAST, LONGEST, MOST, OF_LONGEST, SUM, Tallies
 from stream.kinds import INT64_MAX
 
@@ -40,7 +40,7 @@ class QueueTally:
     pauser: int = -1
     longest_from_ns: int = 0
     longest_ns: int = 0
-    """Of the pauses the longest (of equals the first), and below how long the next longest was."""
+    """Of the pauses whose ends are known the longest (of equals the first), and below how long the next longest was."""
     second_ns: int = 0
 
 
@@ -160,13 +160,17 @@ class Ledgers:
         self._blamed.add(blames)
         if not len(closes):
             return
-        slot, queue, start_ns, pause_ns, guessed, pauser = closes.T
+        slot, queue, start_ns, pause_ns, marks, pauser, closed_ns = closes.T
+        counted = marks & MARK_COUNTED != 0
+        guessed = ((marks & MARK_GUESSED != 0) & (~counted | (marks & MARK_UNLOGGED != 0))).astype(np.int64)
+        # Counters tell of paused time beyond the pauses known, which is booked on the last one: it lasted no longer.
+        known_ns = np.where((marks & MARK_GUESSED == 0) | counted, np.minimum(pause_ns, closed_ns - start_ns), 0)
         end_ns = start_ns + np.minimum(pause_ns, INT64_MAX - np.maximum(start_ns, 0))
         nothing = np.zeros_like(slot)
         self._queues.add(
             np.stack(
                 (slot, queue, nothing, np.ones_like(slot), pause_ns, start_ns, end_ns, guessed, pauser,
-                 start_ns, pause_ns, nothing),
+                 start_ns, known_ns, nothing),
                 axis=1,
             )
         )  # fmt: skip

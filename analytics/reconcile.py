@@ -18,7 +18,9 @@ from analytics.compiled import inlined, kernel
 from analytics.layout import (
     CLOSE,
     FOREVER,
+    MARK_COUNTED,
     MARK_GUESSED,
+    MARK_UNLOGGED,
     MEMORY_NS,
     MISSED,
     NEVER,
@@ -113,9 +115,9 @@ def reconcile(
                 both = int(sides == 3)
             opened_ns = state[queue, M_OPEN]
             if opened_ns != NEVER:
-                end_ns = FOREVER
+                end_ns, lasted = FOREVER, False
                 if period_ns and not state[queue, M_GUESSED]:
-                    end_ns = _counted_end(
+                    end_ns, lasted = _counted_end(
                         queue, windows, windows_from, windows_to, period_ns, phase_ns, min(time_ns, known_ns), state,
                         scratch,
                     )  # fmt: skip
@@ -124,9 +126,8 @@ def reconcile(
                         break
                     counts[N_COUNTED_ENDS] += 1
                     likely_ns = end_ns - opened_ns
-                    _close(
-                        queue, end_ns, likely_ns, MARK_GUESSED, windows, windows_from, windows_to, state, rows, counts
-                    )
+                    marks = MARK_GUESSED | MARK_COUNTED if lasted else MARK_GUESSED
+                    _close(queue, end_ns, likely_ns, marks, windows, windows_from, windows_to, state, rows, counts)
                     continue
                 if edge < last and kind == XOFF and time_ns > opened_ns + TOLERANCE_NS:
                     end_ns = min(max(opened_ns + _median(queue, state, scratch), time_ns - LOOK_NS), time_ns)
@@ -201,7 +202,7 @@ def reconcile(
                 goes_on = state[queue, M_FILLS] != NEVER and abs(begin_ns - state[queue, M_COUNTED]) <= TOLERANCE_NS
                 fills = missed_ns >= FULL_SHARE * (end_ns - begin_ns)
                 if not goes_on:
-                    _close_counted(queue, state, rows, counts)
+                    _close_counted(queue, MARK_COUNTED, state, rows, counts)
                     begin_ns += 0 if fills else max(0, (end_ns - begin_ns - missed_ns) // 2)
                     begin_ns = state[queue, M_FILLS] = max(begin_ns, state[queue, M_COUNTED])
                     counts[N_COUNTED_PAUSES] += 1
@@ -210,12 +211,14 @@ def reconcile(
                 state[queue, M_COUNTED] = max(end_ns, state[queue, M_COUNTED])
                 _explain(windows, windows_from, windows_to, begin_ns, end_ns, TOLERANCE_NS)
                 if not fills:
-                    _close_counted(queue, state, rows, counts)
+                    # One that went on from a window that it filled is known up to here; another lies somewhere.
+                    marks = MARK_COUNTED if goes_on else 0
+                    _close_counted(queue, marks, state, rows, counts)
             else:
                 _row(rows, counts, MISSED, told, begin_ns, end_ns, missed_ns, covered_ns, 0)
         # A window in which it might go on would be over by then.
         if state[queue, M_COUNTED] + MOST_WINDOW_NS + TOLERANCE_NS <= until_ns:
-            _close_counted(queue, state, rows, counts)
+            _close_counted(queue, MARK_COUNTED, state, rows, counts)
 
 
 @inlined
@@ -252,12 +255,22 @@ def _close(
 
 
 @kernel
-def _close_counted(queue: int, state: Ints, rows: Ints, counts: Ints) -> None:
-    """Ends a pause that counters alone know, if one has not ended."""
+def _close_counted(queue: int, marks: int, state: Ints, rows: Ints, counts: Ints) -> None:
+    """Ends a pause that counters alone know, if one has not ended; `marks` says whether it filled a window."""
     begin_ns, end_ns = state[queue, M_FILLS], state[queue, M_COUNTED]
     if begin_ns != NEVER:
         told = state[queue, M_QUEUE]
-        _row(rows, counts, CLOSE, told, begin_ns, end_ns, end_ns - begin_ns, ~begin_ns, MARK_GUESSED)
+        _row(
+            rows,
+            counts,
+            CLOSE,
+            told,
+            begin_ns,
+            end_ns,
+            end_ns - begin_ns,
+            ~begin_ns,
+            marks | MARK_GUESSED | MARK_UNLOGGED,
+        )
     state[queue, M_FILLS] = NEVER
 
 
@@ -293,8 +306,11 @@ def _first_ending(windows: Ints, first: int, last: int, from_ns: int) -> int:
 def _counted_end(
     queue: int, windows: Ints, first: int, last: int, period_ns: int, phase_ns: int, known_ns: int, state: Ints,
     scratch: Ints,
-) -> int:  # fmt: skip
-    """When the open pause ended, by the first whole window that was not stopped throughout; FOREVER: not so far."""
+) -> tuple[int, bool]:  # fmt: skip
+    """When the open pause ended, by the first whole window that was not stopped throughout; FOREVER: not so far.
+
+    And whether it was seen to last until then.
+    """
     opened_ns = state[queue, M_OPEN]
     begin_ns = phase_ns + -((phase_ns - state[queue, M_CHECKED]) // period_ns) * period_ns
     while begin_ns + period_ns <= known_ns:
@@ -309,11 +325,11 @@ def _counted_end(
                     break
                 lasted = before_ns >= FULL_SHARE * (begin_ns - opened_ns)
             if lasted:
-                return begin_ns + paused_ns
-            return min(opened_ns + _median(queue, state, scratch), begin_ns)
+                return begin_ns + paused_ns, True
+            return min(opened_ns + _median(queue, state, scratch), begin_ns), False
         begin_ns += period_ns
         state[queue, M_CHECKED] = begin_ns
-    return FOREVER
+    return FOREVER, False
 
 
 @kernel

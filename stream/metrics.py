@@ -81,6 +81,7 @@ COUNTERS: dict[str, str] = {
     "step_names_unknown": "Names of ports that no fact explains.",
     "step_names_conflicting": "Names of ports that several things claim.",
     "step_flow_windows_dropped": "Windows of flows that could not be kept while cascades went on.",
+    "step_port_windows_dropped": "Windows of ports beyond those kept to tell whose bytes stood in which queue.",
     "step_told_pauses_dropped": "Pauses beyond those kept to tell pieces that lost ends cut off from whole cascades.",
     "step_changes_of_no_use": "Changes of the roster that were known already or came too late.",
     "step_pauses_without_open": "Pause intervals whose beginning was not seen.",

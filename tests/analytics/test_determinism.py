@@ -51,6 +51,15 @@ def test_the_same_bytes_come_out_however_a_trace_goes_in(trace: str) -> None:
         assert finals(items, batch_size, partitions, restart_seed) == expected
 
 
+@pytest.mark.parametrize("trace", ["incast-ls-s1", "two_roots-ls-s1"])
+def test_the_same_bytes_come_out_where_ports_alone_tell_whose_bytes_stood_where(trace: str) -> None:
+    streams = recorded(trace, frozenset({"flows"}))
+    expected = at_once(streams)
+    assert finals(trace_items(streams, 5, 3), 7, 2, 11, live=True) == expected
+    items = ticking(streams, 100_000)
+    assert finals(items, 97, 1, 5) == expected
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("trace", TRACES)
 def test_the_same_bytes_come_out_of_every_combination(trace: str) -> None:
