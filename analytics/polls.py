@@ -245,7 +245,7 @@ class Polls:
         counted[topology.port_device[linked]] |= counts[topology.port_device[peer[linked]]]
         self._carry(priority, ports, begin_ns, end_ns, known_ns, peak, sent, count)
         period = Period(
-            float(end_ns - begin_ns), paused, stops, sent, peak, marked, tells[:, DEPTH], tells[:, MARKED], counted
+            float(end_ns - begin_ns), paused, stops, sent, received, peak, marked, tells[:, DEPTH], tells[:, MARKED], counted
         )
         flags = np.array([entry[4:] for entry in entries], np.bool_).reshape(-1, 3)
         lengths = np.array([entry[3] for entry in entries])

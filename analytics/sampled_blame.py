@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from analytics import layout
 from analytics.compiled import kernel
@@ -24,7 +23,7 @@ RULES = 5
 """MAIN: stopped time of P bounds what it passes on, and burst time of P counts in waves. LOW: no more is passed on than
 chance would have it. CAPPED: watermarks count up to CAP_BYTES. HIGH: whatever is stopped passes all on. COUNTS: stops
 of P bound what it passes on by their number, or by their time."""
-HEDGE = (MAIN, LOW, CAPPED)
+HEDGE = (MAIN, LOW, CAPPED, COUNTS)
 """Whose mean stands where fewer than three periods carry pause."""
 MIN_STOPPED_BYTES = 1_500
 """A queue that is stopped holds a packet, whatever its watermark says."""
@@ -34,6 +33,10 @@ SILENT_BYTES = 200_000.0
 """Depth of the queues of a switch that tells none: one XOFF threshold at 100 Gb/s (160-300 KB)."""
 MARKED_BYTES = 1_048.0
 """A marked packet of 1,000 bytes with its headers; the size of packets is known to nobody here, and matters little."""
+PASSED_THROUGH = 4.0
+"""Where an egress sent so many times its depth, most of what the period brought has left, so that bytes in and out say
+who fed it; in shorter periods what is held came before."""
+FIT_ROUNDS = 20
 ROUNDS = 60
 """The longest way that blame is followed, in stops; what goes on after that goes in a circle."""
 
@@ -43,7 +46,7 @@ HOST, EGRESS, UNKNOWN_ROOT, CYCLE = layout.ROOT_HOST, layout.ROOT_EGRESS, layout
 class Period(NamedTuple):
     """What was counted in one period at one priority, by port of the topology, float64 (P,) each.
 
-    `paused_ns` and `stops` of the egress; `sent_bytes`, `peak_bytes` and `marked_packets` of the egress. `depths` and
+    `paused_ns`, `stops`, `sent_bytes`, `peak_bytes` and `marked_packets` of the egress, `received_bytes`. `depths` and
     `marks`, bool (N,) by device: whether it tells depths, or marks. `counted`, bool (N,): whether anybody tells how
     much its egresses sent.
     """
@@ -52,6 +55,7 @@ class Period(NamedTuple):
     paused_ns: Floats
     stops: Floats
     sent_bytes: Floats
+    received_bytes: Floats
     peak_bytes: Floats
     marked_packets: Floats
     depths: Bools
@@ -130,6 +134,7 @@ def _fan_out(
     ends = np.full(len(ports), -1, np.int64)
     start = np.zeros(len(ports) + 1, np.int64)
     found: list[tuple[Ints, Floats, Floats]] = []
+    fed: dict[int, Floats] = {}
     for number, port in enumerate(ports.tolist()):
         peer = int(topology.port_peer[port])
         start[number + 1] = start[number]
@@ -141,7 +146,9 @@ def _fan_out(
             ends[number] = device * 4 + HOST
             continue
         egresses = topology.fan_ports[topology.fan_start[device] : topology.fan_start[device + 1]]
-        share = transit.of(topology, device)[int(topology.port_local[peer])]
+        if device not in fed:
+            fed[device] = _fed(period, transit.of(topology, device), egresses)
+        share = fed[device][int(topology.port_local[peer])]
         height = _heights(period, device, egresses)
         holds = (share > 0) & (height > 0)
         if not holds.any():
@@ -153,6 +160,40 @@ def _fan_out(
         np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
     )  # fmt: skip
     return _Fan(start, port, place[port], height, share), ends
+
+
+def _fed(period: Period, shares: Floats, ports: Ints) -> Floats:
+    """Of each egress (columns), the part that came in by each ingress: equal-cost paths, fitted to bytes in and out.
+
+    Iterative proportional fitting (Deming and Stephan, 1940), where PASSED_THROUGH lets it hold.
+    """
+    sent, received = period.sent_bytes[ports], period.received_bytes[ports]
+    fits = (sent > 0) & (sent >= PASSED_THROUGH * period.peak_bytes[ports])
+    if not fits.any() or not received.any():
+        return shares
+    fitted = shares.copy()
+    _fit(fitted, received, sent)
+    total = fitted.sum(axis=0)
+    fits &= total > 0
+    return np.where(fits[None, :], fitted / np.where(total > 0, total, 1.0), shares)
+
+
+@kernel
+def _fit(table: Floats, rows: Floats, columns: Floats) -> None:
+    """Scales rows, then columns, of a table to their sums, again and again."""
+    for _ in range(FIT_ROUNDS):
+        for i in range(len(rows)):
+            total = 0.0
+            for j in range(len(columns)):
+                total += table[i, j]
+            for j in range(len(columns)):
+                table[i, j] = table[i, j] * rows[i] / total if total > 0.0 else 0.0
+        for j in range(len(columns)):
+            total = 0.0
+            for i in range(len(rows)):
+                total += table[i, j]
+            for i in range(len(rows)):
+                table[i, j] = table[i, j] * columns[j] / total if total > 0.0 else 0.0
 
 
 def _heights(period: Period, device: int, egresses: Ints) -> Floats:
@@ -332,6 +373,3 @@ def _absorb(
                 shares[k, root] = row[root]
         if moved < 1e-9:
             break
-
-
-Floats64 = npt.NDArray[np.float64]
