@@ -235,7 +235,7 @@ class Polls:
         marked = self._sum(MARKED, priority, begin_ns, end_ns, known_ns, count)
         peak = self._most(priority, begin_ns, end_ns, known_ns, count)
         self._grow(topology)
-        tells = self._tells_since <= known_ns
+        tells = (self._tells_since <= known_ns) & self._seen(begin_ns, end_ns, known_ns, topology)[:, None]
         counts = tells[:, SENT] | tells[:, RECEIVED]
         # What a device that counts no bytes has sent, the other ends of its links have received.
         peer = topology.port_peer
@@ -267,6 +267,14 @@ class Polls:
             depth = max(int(peak[port]), held)
             peak[port] = depth
             self._held[queue] = (depth if sent[port] < depth else int(peak[port] if peak[port] > held else 0), end_ns)
+
+    def _seen(self, begin_ns: int, end_ns: int, known_ns: int, topology: Topology) -> Bools:
+        """By device, whether any poll of it that has come tells of the period: counts of 0 are not told."""
+        seen = np.zeros(len(topology.devices), np.bool_)
+        for table in range(TABLES):
+            ports = self._overlapping(table, begin_ns, end_ns, known_ns)[0][:, KEY] // CODES
+            seen[topology.port_device[topology.port_peer[ports] if table == OTHER else ports]] = True
+        return seen
 
     def _sum(self, table: int, priority: int, begin_ns: int, end_ns: int, known_ns: int, count: int) -> Floats:
         """What windows of one priority counted in a period, spread evenly; of all priorities where none tells."""

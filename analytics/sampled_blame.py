@@ -36,6 +36,8 @@ MARKED_BYTES = 1_048.0
 PASSED_THROUGH = 4.0
 """Where an egress sent so many times its depth, most of what the period brought has left, so that bytes in and out say
 who fed it; in shorter periods what is held came before."""
+FILLED = 0.25
+"""Of a period that stops fill less of, bytes say more of other traffic."""
 FIT_ROUNDS = 20
 ROUNDS = 60
 """The longest way that blame is followed, in stops; what goes on after that goes in a circle."""
@@ -100,21 +102,21 @@ def blame_period(period: Period, topology: Topology, transit: Transit) -> Blamed
     ports = ports[np.argsort(topology.port_rank[ports])]
     place = np.full(len(topology.port_peer), -1, np.int64)
     place[ports] = np.arange(len(ports))
-    fan, ends = _fan_out(period, topology, transit, ports, place)
     speed = topology.port_speed_mbps / 8_000.0
     reach = np.minimum(period.length_ns, period.paused_ns + np.maximum(period.stops, 1.0) * MEMORY_NS)
     reach = np.where(period.paused_ns > 0, reach, 0.0)
+    fan, ends = _fan_out(period, topology, transit, ports, place, reach)
     busy = np.where(speed > 0, period.sent_bytes / np.where(speed > 0, speed, 1.0), period.length_ns)
     edges = len(fan.port)
     weight, passed = np.zeros((RULES, edges)), np.zeros((RULES, edges))
     ring, length = np.full(len(ports), -1, np.int64), np.zeros(len(ports))
     work = np.zeros((5, len(ports) + 1), np.int64)
     stops = np.maximum(period.stops, 1.0)
-    _weigh(ports, fan, period.length_ns, reach, period.paused_ns, stops, busy, period.marked_packets, speed, weight)
+    _weigh(ports, fan, period.length_ns, reach, stops, busy, speed, weight)
     _rings(fan.start, fan.target, weight[MAIN], ring, work)
     _lengths(ports, fan.start, fan.target, weight[MAIN], reach, length, work[0])
-    _pass_on(ports, fan, period.length_ns, reach, period.paused_ns, stops, busy, period.marked_packets, speed, ring,
-             length, weight, passed)  # fmt: skip
+    _pass_on(ports, fan, period.length_ns, reach, period.paused_ns, stops, busy, speed, ring, length,
+             weight, passed)  # fmt: skip
     roots = np.unique(np.concatenate((fan.port * 4 + EGRESS, ends[ends >= 0], [CYCLE])))
     column = np.searchsorted(roots, fan.port * 4 + EGRESS)
     end_column = np.where(ends >= 0, np.searchsorted(roots, np.maximum(ends, 0)), -1)
@@ -128,7 +130,7 @@ def blame_period(period: Period, topology: Topology, transit: Transit) -> Blamed
 
 
 def _fan_out(
-    period: Period, topology: Topology, transit: Transit, ports: Ints, place: Ints
+    period: Period, topology: Topology, transit: Transit, ports: Ints, place: Ints, reach: Floats
 ) -> tuple[_Fan, Ints]:
     """The edges of each stopped port, and where blame that meets none ends: its host, or a switch without evidence."""
     ends = np.full(len(ports), -1, np.int64)
@@ -147,7 +149,10 @@ def _fan_out(
             continue
         egresses = topology.fan_ports[topology.fan_start[device] : topology.fan_start[device + 1]]
         if device not in fed:
-            fed[device] = _fed(period, transit.of(topology, device), egresses)
+            shares = transit.of(topology, device)
+            stopped = reach[np.maximum(topology.port_peer[egresses], 0)].max()
+            fills = stopped >= FILLED * period.length_ns
+            fed[device] = _fed(period, shares, egresses) if fills else shares
         share = fed[device][int(topology.port_local[peer])]
         height = _heights(period, device, egresses)
         holds = (share > 0) & (height > 0)
@@ -213,8 +218,8 @@ def _heights(period: Period, device: int, egresses: Ints) -> Floats:
 
 @kernel
 def _weigh(
-    ports: Ints, fan: _Fan, length_ns: float, reach: Floats, paused: Floats, stops: Floats, busy: Floats,
-    marked: Floats, speed: Floats, weight: Floats,
+    ports: Ints, fan: _Fan, length_ns: float, reach: Floats, stops: Floats, busy: Floats, speed: Floats,
+    weight: Floats,
 ) -> None:  # fmt: skip
     """Byte-time that each egress held of what the ingress brought: share * (depth * (stopped time + burst time))^2.
 
@@ -223,34 +228,27 @@ def _weigh(
     """
     for k in range(len(ports)):
         first, last = fan.start[k], fan.start[k + 1]
-        for rule in range(3):
+        for rule in (MAIN, CAPPED):
             total = 0.0
             for e in range(first, last):
                 egress = fan.port[e]
                 depth = fan.height[e]
-                if rule == 2:
-                    # As the share of the period in which it could have held anything.
-                    time = min(1.0, (busy[egress] + paused[egress] + stops[egress] * (paused[egress] > 0) * MEMORY_NS) / length_ns)
-                else:
-                    drain = depth / speed[egress] if speed[egress] > 0 else length_ns
-                    time = min(length_ns, reach[egress] + min(busy[egress], (1.0 + stops[ports[k]]) * drain))
-                    if rule == 1:
-                        depth = min(depth, CAP_BYTES)
-                value = fan.share[e] * depth * depth * time * time
-                weight[0 if rule == 0 else (CAPPED if rule == 1 else COUNTS), e] = value
-                total += value
-            row = 0 if rule == 0 else (CAPPED if rule == 1 else COUNTS)
+                drain = depth / speed[egress] if speed[egress] > 0 else length_ns
+                time = min(length_ns, reach[egress] + min(busy[egress], (1.0 + stops[ports[k]]) * drain))
+                if rule == CAPPED:
+                    depth = min(depth, CAP_BYTES)
+                weight[rule, e] = fan.share[e] * depth * depth * time * time
+                total += weight[rule, e]
             for e in range(first, last):
-                weight[row, e] = weight[row, e] / total if total > 0 else 1.0 / (last - first)
+                weight[rule, e] = weight[rule, e] / total if total > 0 else 1.0 / (last - first)
         for e in range(first, last):
-            weight[LOW, e] = weight[MAIN, e]
-            weight[HIGH, e] = weight[MAIN, e]
+            weight[LOW, e] = weight[HIGH, e] = weight[COUNTS, e] = weight[MAIN, e]
 
 
 @kernel
 def _pass_on(
     ports: Ints, fan: _Fan, length_ns: float, reach: Floats, paused: Floats, stops: Floats, busy: Floats,
-    marked: Floats, speed: Floats, ring: Ints, length: Floats, weight: Floats, passed: Floats,
+    speed: Floats, ring: Ints, length: Floats, weight: Floats, passed: Floats,
 ) -> None:  # fmt: skip
     """The part of each edge's weight that the stops of its egress caused."""
     for k in range(len(ports)):
@@ -271,7 +269,6 @@ def _pass_on(
             drain = fan.height[e] / speed[egress] if speed[egress] > 0 else length_ns
             burst = min(busy[egress], max(length[target] - paused[egress], 0.0), (1.0 + stops[own]) * drain)
             at_random = reach[egress] / (paused[egress] + burst) if burst > 0 else 1.0
-            marks = marked[egress] * MARKED_BYTES / speed[egress] if speed[egress] > 0 else 0.0
             low = min(passed[MAIN, e], at_random)
             passed[LOW, e] = min(1.0, low)
             passed[HIGH, e] = 1.0
