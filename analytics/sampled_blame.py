@@ -107,8 +107,9 @@ def blame_period(period: Period, topology: Topology, transit: Transit) -> Blamed
     reach = np.where(period.paused_ns > 0, reach, 0.0)
     fan, ends = _fan_out(period, topology, transit, ports, place, reach)
     busy = np.where(speed > 0, period.sent_bytes / np.where(speed > 0, speed, 1.0), period.length_ns)
-    # A queue drains by what it sends, so that its memory lasts no longer than that; of stops that follow each other
-    # within W, memory counts each to the full. Where other traffic fills the period, the first says nothing.
+    # Memory lasts W after each stop; but of stops that follow each other sooner it counts each to the full. A queue
+    # drains by what it sends, so that it lasts no longer than that; where other traffic fills the period, that says
+    # nothing, and only the stops themselves are left. Stops can have caused what the largest of the three allows.
     memory = np.minimum(np.maximum(period.stops, 1.0) * MEMORY_NS, np.maximum(busy, MEMORY_NS))
     short = np.where(period.paused_ns > 0, np.minimum(period.length_ns, period.paused_ns + memory), 0.0)
     edges = len(fan.port)
@@ -263,7 +264,7 @@ def _pass_on(
                 continue
             egress = fan.port[e]
             count = min(1.0, stops[egress] / stops[own])
-            time = max(reach[egress] / reach[own], short[egress] / short[own])
+            time = max(reach[egress] / reach[own], short[egress] / short[own], paused[egress] / paused[own])
             if ring[target] == ring[k]:
                 for rule in range(RULES):
                     passed[rule, e] = 1.0 if rule == HIGH else count
