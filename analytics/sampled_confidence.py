@@ -12,7 +12,7 @@ import numpy as np
 
 from analytics import layout
 from analytics.announced import Announced
-from analytics.bounds import ACCEPT_PPM, CRITICAL_SHARE, PPM, WARNING_SHARE
+from analytics.bounds import CRITICAL_SHARE, PPM, WARNING_SHARE
 from analytics.closed import Closed
 from analytics.confidence import Confidence
 from analytics.engine import Engine
@@ -116,7 +116,7 @@ def sampled_severity_of(engine: Engine, closed: Closed, part: Part, pause_ns: in
 
 
 def mode_of(closed: Closed) -> str:
-    """"exact" where all devices log their pauses, "sampled" where none does, else "mixed"."""
+    """ "exact" where all devices log their pauses, "sampled" where none does, else "mixed"."""
     if closed.sampled is None:
         return "exact"
     return "mixed" if closed.sampled.exact else "sampled"

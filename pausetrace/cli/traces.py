@@ -167,9 +167,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from pausetrace.terminal import make_console
 
     paths = [Path(path) for path in args.paths]
-    report = evaluate(
-        paths, _without(args.without), final_cascades, suspects=args.suspects, progress=_tell_progress
-    )
+    report = evaluate(paths, _without(args.without), final_cascades, suspects=args.suspects, progress=_tell_progress)
     if args.output == "json":
         _write_json(report)
     else:
