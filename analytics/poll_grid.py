@@ -47,7 +47,7 @@ def locate(
         out[queue, OUT_PAUSED] = 0.0
         count = 0
         simple = 2 * (last - first + last_other - first_other) + 2 > MAX_EDGES
-        # The other end's windows say something where they lie inside what this end tells of.
+        # The other end's windows say how much they hold where they lie inside what this end tells of.
         hull_begin, hull_end = end_ns, begin_ns
         for w in range(first, last):
             hull_begin, hull_end = min(hull_begin, own[w, WINDOW_START]), max(hull_end, own[w, WINDOW_END])
@@ -64,9 +64,8 @@ def locate(
                 edges[count], edges[count + 1] = own[w, WINDOW_START], own[w, WINDOW_END]
                 count += 2
             for w in range(first_other, last_other):
-                if hull_begin <= other[w, WINDOW_START] and other[w, WINDOW_END] <= hull_end:
-                    edges[count], edges[count + 1] = other[w, WINDOW_START], other[w, WINDOW_END]
-                    count += 2
+                edges[count], edges[count + 1] = other[w, WINDOW_START], other[w, WINDOW_END]
+                count += 2
             for i in range(1, count):
                 value, place = edges[i], i
                 while place > 0 and edges[place - 1] > value:
