@@ -44,6 +44,8 @@ class Told(NamedTuple):
     estimated: Bools
     repaired: Bools
     period: Period
+    aligned: bool
+    """Whether no poll that tells of stops goes beyond the period."""
 
 
 _Entry = tuple[int, float, float, float, bool, bool, bool]
@@ -158,7 +160,8 @@ class Polls:
         columns = [OUT_STOPS, OUT_PAUSED, OUT_LENGTH]
         found = dict(zip(keys.tolist(), at[:, columns].tolist()))
         around: dict[int, float] = {}
-        if at[:, OUT_CUT].any():
+        aligned = not at[:, OUT_CUT].any()
+        if not aligned:
             wide_keys, wide = _located(*near, begin_ns - length_ns, end_ns + length_ns)
             around = dict(zip(wide_keys.tolist(), wide[:, OUT_PAUSED].tolist()))
         own, other = (_stops_by_key(rows, begin_ns, end_ns) for rows in near)
@@ -166,7 +169,7 @@ class Polls:
         logged = self._by_logs(begin_ns, end_ns)
         entries = self._entries(found, own, other, logged, topology, logs, length_ns)
         return [
-            self._of_priority(priority, entries[priority], around, begin_ns, end_ns, known_ns, topology)
+            self._of_priority(priority, entries[priority], around, begin_ns, end_ns, known_ns, topology, aligned)
             for priority in sorted(entries)
         ]
 
@@ -235,7 +238,7 @@ class Polls:
 
     def _of_priority(
         self, priority: int, entries: list[_Entry], around: dict[int, float], begin_ns: int, end_ns: int,
-        known_ns: int, topology: Topology,
+        known_ns: int, topology: Topology, aligned: bool,
     ) -> Told:  # fmt: skip
         count = len(topology.port_peer)
         ports = np.array([entry[0] for entry in entries], np.int64)
@@ -264,7 +267,7 @@ class Polls:
         )  # fmt: skip
         flags = np.array([entry[4:] for entry in entries], np.bool_).reshape(-1, 3)
         lengths = np.array([entry[3] for entry in entries])
-        return Told(priority, ports, lengths, flags[:, 0], flags[:, 1], flags[:, 2], period)
+        return Told(priority, ports, lengths, flags[:, 0], flags[:, 1], flags[:, 2], period, aligned)
 
     def _carry(
         self, priority: int, ports: Ints, begin_ns: int, end_ns: int, known_ns: int, peak: Floats, sent: Floats,

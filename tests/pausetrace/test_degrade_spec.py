@@ -25,8 +25,10 @@ from stream.errors import ConfigError
         ("shifted=-1.5h", {"shifted_ns": -5400 * 10**9}),
         ("period=1ms", {"polling": Polling(1_000_000)}),
         ("period=run,pad=20,frames_only", {"polling": Polling(by="run", pad=20, frames_only=True)}),
-        ("period=incident/4,unaligned,poll_loss=.1,rx_only",
-         {"polling": Polling(by="incident", parts=4, unaligned=True, loss=0.1, rx_only=True)}),
+        (
+            "period=incident/4,unaligned,poll_loss=.1,rx_only",
+            {"polling": Polling(by="incident", parts=4, unaligned=True, loss=0.1, rx_only=True)},
+        ),
         (" loss = .1 , missing = root ", {"loss": 0.1, "missing": "root"}),
     ],
 )
@@ -37,8 +39,11 @@ def test_each_part_says_one_thing(text: str, how: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "'' is none of skew, loss, loss_each, missing, renamed, shifted, scaled, period, unaligned, "
-         "poll_loss, frames_only, rx_only, pad, drop; write it like"),
+        (
+            "",
+            "'' is none of skew, loss, loss_each, missing, renamed, shifted, scaled, period, unaligned, "
+            "poll_loss, frames_only, rx_only, pad, drop; write it like",
+        ),
         ("loss=.1,", "'' is none of"),
         ("noise=1", "'noise=1' is none of"),
         ("skew", "skew takes a value"),
