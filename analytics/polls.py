@@ -151,20 +151,20 @@ class Polls:
         self._join()
         length_ns = end_ns - begin_ns
         # Sums of floats depend on their order, and rows came in any.
-        near = [
+        near_own, near_other = (
             _apart(rows[(rows[:, START] < end_ns + 2 * length_ns) & (rows[:, END] > begin_ns - 2 * length_ns)
                         & (rows[:, END] <= known_ns)])
             for rows in (self._tables[OWN], self._tables[OTHER])
-        ]  # fmt: skip
-        keys, at = _located(*near, begin_ns, end_ns)
+        )  # fmt: skip
+        keys, at = _located(near_own, near_other, begin_ns, end_ns)
         columns = [OUT_STOPS, OUT_PAUSED, OUT_LENGTH]
         found = dict(zip(keys.tolist(), at[:, columns].tolist()))
         around: dict[int, float] = {}
         aligned = not at[:, OUT_CUT].any()
         if not aligned:
-            wide_keys, wide = _located(*near, begin_ns - length_ns, end_ns + length_ns)
+            wide_keys, wide = _located(near_own, near_other, begin_ns - length_ns, end_ns + length_ns)
             around = dict(zip(wide_keys.tolist(), wide[:, OUT_PAUSED].tolist()))
-        own, other = (_stops_by_key(rows, begin_ns, end_ns) for rows in near)
+        own, other = (_stops_by_key(rows, begin_ns, end_ns) for rows in (near_own, near_other))
         self._repair(found, own, other, topology, logs, silent, length_ns)
         logged = self._by_logs(begin_ns, end_ns)
         entries = self._entries(found, own, other, logged, topology, logs, length_ns)

@@ -316,7 +316,7 @@ def _root_facts(
     counted = port >= 0 and bool(engine.devices[topology.port_device[port], layout.D_REPORTS] & layout.REPORTS_BYTES)
     span_ns = max(0, told.last_ns - told.first_ns)
     if closed.sampled is not None and told.pause_ns >= STORM_MIN_NS * max(told.pauses, 1):
-        # When in its polls it was stopped is not known; stops of this length are those of no receiver that takes anything.
+        # When in its polls it was stopped is not known; no receiver that takes anything stops for as long as that.
         span_ns, counted = told.pause_ns, False
     peer = int(topology.port_peer[port]) if port >= 0 else -1
     faces = int(topology.port_device[peer]) if peer >= 0 else -1
