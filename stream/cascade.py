@@ -159,6 +159,12 @@ class Cascade(msgspec.Struct, frozen=True):
     """The flows held up for longest; none where nobody counts the bytes of flows."""
     confidence_parts: dict[Name, Ppm] = {}
     """What the confidence was made of, each part 1 where nothing is missing: time, coverage, evidence, margin."""
+    modes: dict[Name, Name] = {}
+    """By device whether it is "exact" (it logs its pauses) or "sampled" (it is polled); none where all are exact."""
+    periods: Count | None = None
+    """Polls that carry pause, null where no device is polled: below 3, one of them decides too much."""
+    poll_ns: Count | None = None
+    """How long the longest of these polls is."""
 
 
 def cascade_key(cascade: Cascade) -> bytes:

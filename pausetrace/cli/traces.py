@@ -46,6 +46,9 @@ def register(verbs: Verbs) -> None:
     add_output_option(evaluate, "table", "json")
     evaluate.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     evaluate.add_argument(
+        "--suspects", action="store_true", help="score the roots of suspect sets as if they were verdicts"
+    )
+    evaluate.add_argument(
         "--degrade", metavar="HOW", action="append", default=[],
         help="spoil the traces and say what it costs: skew=1ms,loss=.1,missing=root,drop=FILE...; may be given again",
     )  # fmt: skip
@@ -164,7 +167,9 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from pausetrace.terminal import make_console
 
     paths = [Path(path) for path in args.paths]
-    report = evaluate(paths, _without(args.without), final_cascades, progress=_tell_progress)
+    report = evaluate(
+        paths, _without(args.without), final_cascades, suspects=args.suspects, progress=_tell_progress
+    )
     if args.output == "json":
         _write_json(report)
     else:
@@ -189,6 +194,7 @@ def _run_degraded(args: argparse.Namespace) -> int:
         final_cascades,
         seeds=_at_least_one("--seeds", args.seeds, DEFAULT_SEEDS),
         workers=_at_least_one("--workers", args.workers, 1),
+        suspects=args.suspects,
         progress=_tell_progress,
     )
     if args.output == "json":
