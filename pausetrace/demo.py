@@ -7,8 +7,6 @@ of everything on the way.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import subprocess
 import threading
 import time
@@ -21,8 +19,8 @@ from typing import Protocol
 import msgspec
 
 from pausetrace.child import Child, own_command, own_environment
-from pausetrace.config import variable
 from pausetrace.importer import import_trace
+from pausetrace.playing import kafka_of_child
 from pausetrace.reader import Reader
 from simulation.trace import read_trace
 from simulation.trace_columns import Trace
@@ -30,7 +28,6 @@ from stream.cascade import FINAL, Cascade
 from stream.embedded import EmbeddedBroker
 from stream.errors import EXIT_MISSING_DEPENDENCY, BrokerError, MissingDependencyError, PausetraceError
 from stream.kafka_settings import KafkaSettings
-from stream.masking import is_secret
 from stream.topic_admin import create_topics
 
 DEMO_TRACE = Path(__file__).with_name("demo_trace")
@@ -138,28 +135,16 @@ def run_demo(bootstrap: KafkaSettings | None, path: Path, seconds: float, show: 
 @contextlib.contextmanager
 def _workers(settings: KafkaSettings) -> Iterator[list[Child]]:
     """Runs detect and correlate for as long as the block, ready to read."""
-    # A file on the disk would outlive a kill; everybody may read a command line: secrets go by the environment.
-    # JSON's strings are TOML's.
-    secrets = {key: value for key, value in settings.librdkafka.items() if is_secret(key, value)}
-    environment = {variable(f"kafka.librdkafka.{key}"): value for key, value in secrets.items()}
-    with os.fdopen(os.memfd_create("kafka.toml"), "w", encoding="utf-8") as file:
-        lines = (f"{json.dumps(k)} = {json.dumps(v)}" for k, v in settings.librdkafka.items() if k not in secrets)
-        file.write("\n".join(["[kafka.librdkafka]", *lines, ""]))
-        file.flush()
-        number = file.fileno()
-        flags = [
-            "--config", f"/proc/self/fd/{number}", "--bootstrap-servers", settings.bootstrap_servers,
-            "--prefix", settings.prefix,
-        ]  # fmt: skip
-        with (
-            Child(["detect", *flags], environment, [number]) as detect,
-            Child(["correlate", *flags], environment, [number]) as correlate,
-        ):
-            children = [detect, correlate]
-            for child in children:
-                # At least or exactly: what a worker says when it begins to read.
-                child.wait_until_said(" once: ", READY_DEADLINE_S)
-            yield children
+    with (
+        kafka_of_child(settings) as kafka,
+        kafka.child(["detect"]) as detect,
+        kafka.child(["correlate"]) as correlate,
+    ):
+        children = [detect, correlate]
+        for child in children:
+            # At least or exactly: what a worker says when it begins to read.
+            child.wait_until_said(" once: ", READY_DEADLINE_S)
+        yield children
 
 
 def _watch(reader: Reader, fabric: str, source: _Import, children: list[Child], show: Show) -> list[Cascade]:

@@ -6,6 +6,7 @@ would, until it is told to stop.
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def run_hosts(
     threads = [threading.Thread(target=run, args=(root,), name=f"agent {root.name}") for root in hosts_in(folder)]
     for thread in threads:
         thread.start()
+    print(f"pausetrace: probe: agents of {len(threads)} hosts", file=sys.stderr, flush=True)
     for thread in threads:
         while thread.is_alive():
             # A short wait, so that signals are taken.
