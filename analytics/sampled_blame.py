@@ -23,7 +23,7 @@ RULES = 5
 """MAIN: stopped time of P bounds what it passes on, and burst time of P counts in waves. LOW: no more is passed on than
 chance would have it. CAPPED: watermarks count up to CAP_BYTES. HIGH: whatever is stopped passes all on. COUNTS: stops
 of P bound what it passes on by their number, or by their time."""
-HEDGE = (MAIN, LOW, CAPPED, COUNTS)
+HEDGE = (MAIN, LOW, CAPPED)
 """Whose mean stands where fewer than three periods carry pause."""
 MIN_STOPPED_BYTES = 1_500
 """A queue that is stopped holds a packet, whatever its watermark says."""
@@ -107,6 +107,11 @@ def blame_period(period: Period, topology: Topology, transit: Transit) -> Blamed
     reach = np.where(period.paused_ns > 0, reach, 0.0)
     fan, ends = _fan_out(period, topology, transit, ports, place, reach)
     busy = np.where(speed > 0, period.sent_bytes / np.where(speed > 0, speed, 1.0), period.length_ns)
+    # Memory lasts W after each stop; but of stops that follow each other sooner it counts each to the full. A queue
+    # drains by what it sends, so that it lasts no longer than that; where other traffic fills the period, that says
+    # nothing, and only the stops themselves are left. Stops can have caused what the largest of the three allows.
+    memory = np.minimum(np.maximum(period.stops, 1.0) * MEMORY_NS, np.maximum(busy, MEMORY_NS))
+    short = np.where(period.paused_ns > 0, np.minimum(period.length_ns, period.paused_ns + memory), 0.0)
     edges = len(fan.port)
     weight, passed = np.zeros((RULES, edges)), np.zeros((RULES, edges))
     ring, length = np.full(len(ports), -1, np.int64), np.zeros(len(ports))
@@ -115,7 +120,7 @@ def blame_period(period: Period, topology: Topology, transit: Transit) -> Blamed
     _weigh(ports, fan, period.length_ns, reach, stops, busy, speed, weight)
     _rings(fan.start, fan.target, weight[MAIN], ring, work)
     _lengths(ports, fan.start, fan.target, weight[MAIN], reach, length, work[0])
-    _pass_on(ports, fan, period.length_ns, reach, period.paused_ns, stops, busy, speed, ring, length,
+    _pass_on(ports, fan, period.length_ns, reach, short, period.paused_ns, stops, busy, speed, ring, length,
              weight, passed)  # fmt: skip
     roots = np.unique(np.concatenate((fan.port * 4 + EGRESS, ends[ends >= 0], [CYCLE])))
     column = np.searchsorted(roots, fan.port * 4 + EGRESS)
@@ -247,7 +252,7 @@ def _weigh(
 
 @kernel
 def _pass_on(
-    ports: Ints, fan: _Fan, length_ns: float, reach: Floats, paused: Floats, stops: Floats, busy: Floats,
+    ports: Ints, fan: _Fan, length_ns: float, reach: Floats, short: Floats, paused: Floats, stops: Floats, busy: Floats,
     speed: Floats, ring: Ints, length: Floats, weight: Floats, passed: Floats,
 ) -> None:  # fmt: skip
     """The part of each edge's weight that the stops of its egress caused."""
@@ -259,20 +264,21 @@ def _pass_on(
                 continue
             egress = fan.port[e]
             count = min(1.0, stops[egress] / stops[own])
+            time = max(reach[egress] / reach[own], short[egress] / short[own], paused[egress] / paused[own])
             if ring[target] == ring[k]:
                 for rule in range(RULES):
                     passed[rule, e] = 1.0 if rule == HIGH else count
                 continue
             for rule in (MAIN, CAPPED):
-                charged = weight[rule, e] * reach[own]
-                passed[rule, e] = min(1.0, reach[egress] / charged) if charged > 0 else 1.0
+                # Only the part of the stop that this edge is charged with.
+                passed[rule, e] = min(1.0, time / weight[rule, e]) if weight[rule, e] > 0 else 1.0
             drain = fan.height[e] / speed[egress] if speed[egress] > 0 else length_ns
             burst = min(busy[egress], max(length[target] - paused[egress], 0.0), (1.0 + stops[own]) * drain)
             at_random = reach[egress] / (paused[egress] + burst) if burst > 0 else 1.0
             low = min(passed[MAIN, e], at_random)
             passed[LOW, e] = min(1.0, low)
             passed[HIGH, e] = 1.0
-            passed[COUNTS, e] = min(1.0, max(count, reach[egress] / reach[own]))
+            passed[COUNTS, e] = min(1.0, max(count, time))
 
 
 @kernel
