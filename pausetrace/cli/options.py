@@ -151,6 +151,20 @@ def add_kafka_options(
     )
 
 
+def duration_ns(option: str, text: str, least_ns: int = 1) -> int:
+    """The ns of an option's time; raises ConfigError for none, and for one below `least_ns`."""
+    from pausetrace.units import duration_words, parse_duration
+    from stream.errors import ConfigError
+
+    try:
+        found = parse_duration(text)
+    except ValueError as err:
+        raise ConfigError(f"{option} {text} {err}") from None
+    if found < least_ns:
+        raise ConfigError(f"{option} {text} is too short", f"give {duration_words(least_ns)} or more")
+    return found
+
+
 def add_output_option(parser: argparse.ArgumentParser, *formats: str) -> None:
     """`-o`; the first format is the default."""
     parser.add_argument(

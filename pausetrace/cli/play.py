@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_parent_option, add_verb, end_with_parent
+from pausetrace.cli.options import add_parent_option, add_verb, duration_ns, end_with_parent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pausetrace.cli.options import Verbs
 
+LEAST_NS = 1_000_000
 VENDORS = ("openconfig", "sonic", "eos", "nxos")
 
 
@@ -62,9 +63,9 @@ async def _play(args: argparse.Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     trace = read_trace(Path(args.trace))
-    period_ns = _time("--period", args.period)
-    over_ns = _time("--over", args.over) if args.over else 4 * period_ns
-    pace = pace_over(trace, over_ns, repeated=args.repeat, every_ns=_time("--every", args.every) if args.every else 0)
+    period_ns = duration_ns("--period", args.period, LEAST_NS)
+    over_ns = duration_ns("--over", args.over, LEAST_NS) if args.over else 4 * period_ns
+    pace = pace_over(trace, over_ns, repeated=args.repeat, every_ns=duration_ns("--every", args.every, LEAST_NS) if args.every else 0)
     folder = Path(args.folder)
     folder.mkdir(parents=True, exist_ok=True)
     fabric = PlayedFabric(trace, pace, args.vendor, period_ns, folder, fabric=args.fabric, port=args.port)
@@ -83,15 +84,3 @@ async def _play(args: argparse.Namespace) -> None:
 def _say(text: str) -> None:
     print(f"pausetrace: play: {text}", file=sys.stderr, flush=True)
 
-
-def _time(option: str, text: str) -> int:
-    from pausetrace.units import parse_duration
-    from stream.errors import ConfigError
-
-    try:
-        found = parse_duration(text)
-    except ValueError as err:
-        raise ConfigError(f"{option} {text} {err}") from None
-    if found < 1_000_000:
-        raise ConfigError(f"{option} {text} is too short", "give a millisecond or more")
-    return found
