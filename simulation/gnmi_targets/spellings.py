@@ -14,6 +14,7 @@ from simulation.gnmi_targets.leaves import Leaves
 from simulation.gnmi_targets.messages import Elem, Value, capabilities
 from simulation.gnmi_targets.played import PACKET_BYTES, Played
 
+NS_PER_US = 1_000
 MIN_NS = 60_000_000_000
 
 
@@ -106,6 +107,19 @@ def _eos(played: Played, ports: list[PortOf], _period_ns: int) -> Leaves:
     return leaves
 
 
+def _cumulus(played: Played, ports: list[PortOf], period_ns: int) -> Leaves:
+    """Pause frames and time by priority, and the depth of egress queues."""
+    leaves = _oc_ports(played, ports)
+    for port in ports:
+        for priority, queue in _oc_queues(leaves, played, port):
+            state = f"/qos/interfaces/interface[interface-id={port.name}]/state/switch-priority[priority={priority}]"
+            leaves.put(f"{state}/counters/in-pause-pkts", _count(played, "rx_pause_frames", port, priority))
+            leaves.put(f"{state}/counters/out-pause-pkts", _count(played, "tx_pause_frames", port, priority))
+            leaves.put(f"{state}/in-pause-duration", _count(played, "rx_paused_ns", port, priority, NS_PER_US))
+            leaves.put(f"{queue}/max-queue-len", _peak(played, port, priority, period_ns))
+    return leaves
+
+
 def _oc_ports(played: Played, ports: list[PortOf]) -> Leaves:
     """What every switch with OpenConfig's models tells of its ports and neighbours."""
     leaves = Leaves()
@@ -180,7 +194,7 @@ def _sonic_port(played: Played, port: PortOf, now_ns: int) -> dict[str, int]:
         stat = f"SAI_PORT_STAT_PFC_{priority}"
         told[f"{stat}_RX_PKTS"] = played.count("rx_pause_frames", port.number, priority, now_ns)
         told[f"{stat}_TX_PKTS"] = played.count("tx_pause_frames", port.number, priority, now_ns)
-        told[f"{stat}_RX_PAUSE_DURATION_US"] = played.count("rx_paused_ns", port.number, priority, now_ns) // 1000
+        told[f"{stat}_RX_PAUSE_DURATION_US"] = played.count("rx_paused_ns", port.number, priority, now_ns) // NS_PER_US
     return told
 
 
@@ -230,6 +244,9 @@ SPELLINGS: dict[str, Spelling] = {
     "eos": Spelling(
         "arista-eos", capabilities((("arista-exp-eos", "Arista Networks <http://arista.com/>", ""),)),
         lambda at, _name: f"Ethernet{at + 1}/1", _eos,
+    ),
+    "cumulus": Spelling(
+        "nvidia-cumulus", _models("nvidia-if-openconfig-ext", "openconfig-interfaces"), lambda at, _name: f"swp{at + 1}", _cumulus
     ),
     "nxos": Spelling(
         "cisco-nxos", capabilities((("Cisco-NX-OS-device", "Cisco Systems, Inc.", "2025-01-01"),), ("JSON", "PROTO")),
