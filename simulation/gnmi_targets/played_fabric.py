@@ -26,7 +26,8 @@ WRITES_A_PERIOD = 10
 """A host's counters are so much fresher than the period that they are polled in."""
 SLOWEST_WRITE_S = 0.1
 QUIET_PERIODS = 2
-"""Whoever polls has so many readings of a quiet fabric before anything happens."""
+LEAST_QUIET_NS = 3_000_000_000
+"""Whoever polls has so many readings of a quiet fabric before anything happens, and time to be known to who listens."""
 INVENTORY = "fabric.toml"
 HOSTS = "hosts"
 
@@ -62,7 +63,7 @@ class PlayedFabric:
         """Waits until every switch is polled, then lets the trace happen; returns when its incident begins and ends."""
         while not all(target.open_streams for target in self.targets.values()):
             await asyncio.sleep(0.05)
-        self.played.begin(time.time_ns() + QUIET_PERIODS * self._period_ns)
+        self.played.begin(time.time_ns() + max(QUIET_PERIODS * self._period_ns, LEAST_QUIET_NS))
         return self.played.incident_ns
 
     async def __aenter__(self) -> Self:

@@ -26,7 +26,7 @@ TRACES = Path(__file__).parents[1] / "data/ns3"
 MS = 1_000_000
 DEADLINE_S = 120.0
 """Kernels may have to be compiled."""
-PERIODS = 5
+PERIODS = 8
 """The trace is repeated for so many: a verdict needs three that carry pause."""
 
 Wanted = Callable[[Cascade], bool]
