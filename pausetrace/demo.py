@@ -70,7 +70,7 @@ class Picture:
 
     @property
     def apart(self) -> list[Cascade]:
-        """The largest, and those at other times: what was begun beside it before it was known to be one with it is not."""
+        """The largest, and those at other times: what began beside it may since be known to be part of it."""
         most = max(self.cascades.values(), key=lambda cascade: cascade.pause_ns)
         return [
             cascade
@@ -179,7 +179,9 @@ def run_sampled_demo(
         show.stage("starting detect and correlate, each a process of its own")
         with _workers(settings) as children, kafka_of_child(settings) as kafka:
             fabric = f"demo-{token_hex(3)}"
-            show.stage(f"playing {_what(trace)} of {vendor}, polled every {duration_words(period_ns)}, as fabric {fabric}")
+            show.stage(
+                f"playing {_what(trace)} of {vendor}, polled every {duration_words(period_ns)}, as fabric {fabric}"
+            )
             play = Play(path, vendor, period_ns, SAMPLED_PERIODS * period_ns, fabric, repeat=True)
             with Reader(settings, ["cascade"], "latest") as reader, playing(play, kafka) as polled:
                 after_s = SETTLED_PERIODS * period_ns * 1e-9

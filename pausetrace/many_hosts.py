@@ -1,7 +1,7 @@
 """Agents of many recorded hosts in one process, for `pausetrace probe --hosts`: each folder of a folder is one host.
 
-In: the settings of one agent, and the folder. Out: what the pollers of each host see, published as that host's own agent
-would, until it is told to stop.
+In: the settings of one agent, and the folder. Out: what the pollers of each host see, published as that host's own
+agent would, until it is told to stop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A played fabric that is polled as one in the field: `play`, `probe` and `collect`, each a process of its own.
 
-In: a trace, how it is played and where Kafka is. Out: what collectors and probes of that fabric publish, for as long as a
-block.
+In: a trace, how it is played and where Kafka is. Out: what collectors and probes of that fabric publish, for as long
+as a block.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Playing:
         self._play, self._children = play, (play, *children)
 
     def incident_ns(self) -> tuple[int, int]:
-        """Waits until it is known when the first queue will stop and the last go on; raises ChildError if it never is."""
+        """When the first queue will stop and the last go on, once that is known; raises ChildError if it never is."""
         self._play.wait_until_said(SAYS_TIMES, BEGIN_DEADLINE_S)
         told = self._play.said().partition(SAYS_TIMES)[2].splitlines()[0]
         first, last = told.split(" to ")
@@ -100,7 +100,15 @@ def playing(play: Play, kafka: KafkaOfChild) -> Iterator[Playing]:
     """Has the trace played and polled for as long as the block."""
     with tempfile.TemporaryDirectory(prefix="pausetrace-") as folder, Child(play.arguments(Path(folder))) as player:
         player.wait_until_said("ready to be polled", READY_DEADLINE_S)
-        probe = ["probe", "--hosts", f"{folder}/hosts", "--interval", duration_words(play.period_ns), "--fabric", play.fabric]
+        probe = [
+            "probe",
+            "--hosts",
+            f"{folder}/hosts",
+            "--interval",
+            duration_words(play.period_ns),
+            "--fabric",
+            play.fabric,
+        ]
         with kafka.child(probe) as probes:
             probes.wait_until_said("agents of ", READY_DEADLINE_S)
             with kafka.child(["collect", "run", f"{folder}/fabric.toml"]) as collector:

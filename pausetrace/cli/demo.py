@@ -63,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
     with LiveShow(console) if console.is_terminal else PlainShow() as show:
         trace = Path(args.trace) if args.trace else DEMO_TRACE
         if args.sampled:
-            finals = run_sampled_demo(settings, trace, duration_ns("--sampled", args.sampled, LEAST_NS), args.vendor, show)
+            finals = run_sampled_demo(
+                settings, trace, duration_ns("--sampled", args.sampled, LEAST_NS), args.vendor, show
+            )
         else:
             finals = run_demo(settings, trace, args.seconds, show)
     print_report(finals, console, pictures=1)

@@ -65,7 +65,9 @@ async def _play(args: argparse.Namespace) -> None:
     trace = read_trace(Path(args.trace))
     period_ns = duration_ns("--period", args.period, LEAST_NS)
     over_ns = duration_ns("--over", args.over, LEAST_NS) if args.over else 4 * period_ns
-    pace = pace_over(trace, over_ns, repeated=args.repeat, every_ns=duration_ns("--every", args.every, LEAST_NS) if args.every else 0)
+    pace = pace_over(
+        trace, over_ns, repeated=args.repeat, every_ns=duration_ns("--every", args.every, LEAST_NS) if args.every else 0
+    )
     folder = Path(args.folder)
     folder.mkdir(parents=True, exist_ok=True)
     fabric = PlayedFabric(trace, pace, args.vendor, period_ns, folder, fabric=args.fabric, port=args.port)
@@ -83,4 +85,3 @@ async def _play(args: argparse.Namespace) -> None:
 
 def _say(text: str) -> None:
     print(f"pausetrace: play: {text}", file=sys.stderr, flush=True)
-

@@ -81,7 +81,9 @@ def register(verbs: Verbs) -> None:
 def add_analysis_options(parser: argparse.ArgumentParser) -> None:
     """What `analyze_path` takes, beside the path."""
     parser.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
-    parser.add_argument("--polled", metavar="TIME", help="a trace as polls of its devices, so often, would have shown it")
+    parser.add_argument(
+        "--polled", metavar="TIME", help="a trace as polls of its devices, so often, would have shown it"
+    )
     parser.add_argument(
         "--workers", metavar="N", type=int, default=1, help="read a capture in so many processes (default: 1)"
     )
@@ -172,9 +174,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from pausetrace.terminal import make_console
 
     paths = [Path(path) for path in args.paths]
-    report = evaluate(
-        paths, _without(args.without), final_cascades, suspects=args.suspects, progress=_tell_progress
-    )
+    report = evaluate(paths, _without(args.without), final_cascades, suspects=args.suspects, progress=_tell_progress)
     if args.output == "json":
         _write_json(report)
     else:

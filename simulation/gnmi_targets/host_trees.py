@@ -1,7 +1,7 @@
 """The hosts of a played trace as folders that look like `/` to the probes' pollers, written anew as time goes.
 
-In: a `Played` trace and a folder. Out: DIR/HOST with sys, proc and ethtool: an mlx5 NIC a port, its PCIe link, RDMA device and
-counters (docs/pollers.md, "Hosts from files").
+In: a `Played` trace and a folder. Out: DIR/HOST with sys, proc and ethtool: an mlx5 NIC a port, its PCIe link, RDMA
+device and counters (docs/pollers.md, "Hosts from files").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A trace that happens: what every queue of its fabric has counted up to a time, however slowly or often it is played.
 
-In: a trace with counters, and a `Pace`. Out: counts that only grow and peaks of windows, functions of time alone, so that
-all who poll a device, whenever they do, are told one story.
+In: a trace with counters, and a `Pace`. Out: counts that only grow and peaks of windows, functions of time alone, so
+that all who poll a device, whenever they do, are told one story.
 """
 
 from __future__ import annotations

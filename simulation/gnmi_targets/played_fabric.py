@@ -1,4 +1,4 @@
-"""A fabric that plays a trace: its switches are gNMI targets of a vendor, its hosts are folders for the probes' pollers.
+"""A fabric that plays a trace: its switches are gNMI targets of a vendor, its hosts are folders for pollers.
 
 In: a trace, a vendor, how often the switches are polled and the pace. Out: a gNMI port a switch; DIR/fabric.toml for
 `pausetrace collect` and DIR/hosts for `pausetrace probe --hosts`.
@@ -36,7 +36,15 @@ class PlayedFabric:
     """`async with PlayedFabric(trace, pace, "sonic", period_ns, folder):` everything of it can be polled."""
 
     def __init__(
-        self, trace: Trace, pace: Pace, vendor: str, period_ns: int, folder: Path, *, fabric: str = "played", port: int = 0
+        self,
+        trace: Trace,
+        pace: Pace,
+        vendor: str,
+        period_ns: int,
+        folder: Path,
+        *,
+        fabric: str = "played",
+        port: int = 0,
     ) -> None:
         """The switches listen on ports of 127.0.0.1 from `port` on (0: any)."""
         if vendor not in SPELLINGS:

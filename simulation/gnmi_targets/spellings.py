@@ -1,7 +1,7 @@
 """How switches of a vendor tell what their queues count: the paths, names and units that a `Played` fabric answers in.
 
-In: a played trace and one of its switches. Out: `Leaves`. Written from the vendors' models (docs/profile-tables.md), not from
-the collectors' profiles, which read them; a vendor tells here what its switches can tell, and no more.
+In: a played trace and one of its switches. Out: `Leaves`. A vendor tells here what its switches can tell, and no more;
+tests hold its words to the collectors' profiles, which read them.
 """
 
 from __future__ import annotations
@@ -246,7 +246,8 @@ SPELLINGS: dict[str, Spelling] = {
         lambda at, _name: f"Ethernet{at + 1}/1", _eos,
     ),
     "cumulus": Spelling(
-        "nvidia-cumulus", _models("nvidia-if-openconfig-ext", "openconfig-interfaces"), lambda at, _name: f"swp{at + 1}", _cumulus
+        "nvidia-cumulus", _models("nvidia-if-openconfig-ext", "openconfig-interfaces"),
+        lambda at, _name: f"swp{at + 1}", _cumulus,
     ),
     "nxos": Spelling(
         "cisco-nxos", capabilities((("Cisco-NX-OS-device", "Cisco Systems, Inc.", "2025-01-01"),), ("JSON", "PROTO")),

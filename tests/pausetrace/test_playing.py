@@ -1,7 +1,7 @@
 """The whole path of polled counters: switches by gNMI, hosts by their pollers, Kafka, detect and correlate to the root.
 
-A trace is played by one process, in the words of a vendor; `pausetrace collect` and `pausetrace probe` poll it, each as in
-the field. What they may know is what the vendor's switches tell.
+A trace is played by one process, in the words of a vendor; `pausetrace collect` and `pausetrace probe` poll it, each as
+in the field. What they may know is what the vendor's switches tell.
 """
 
 from __future__ import annotations
@@ -38,14 +38,18 @@ def largest_root(cascade: Cascade) -> tuple[str, str]:
     return ("", "") if root is None else (root.device, root.root_class)
 
 
-def wait_for(settings: KafkaSettings, wanted: Mapping[str, Wanted], children: list[Child | Playing]) -> dict[str, Cascade]:
+def wait_for(
+    settings: KafkaSettings, wanted: Mapping[str, Wanted], children: list[Child | Playing]
+) -> dict[str, Cascade]:
     """By fabric, the first revision that is as wanted; fails at the deadline with what came last."""
     found: dict[str, Cascade] = {}
     last: dict[str, Cascade] = {}
     end_s = time.monotonic() + DEADLINE_S
     with Reader(settings, ["cascade"], "earliest") as reader:
         while found.keys() != wanted.keys():
-            assert time.monotonic() < end_s, {fabric: cascade for fabric, cascade in last.items() if fabric not in found}
+            assert time.monotonic() < end_s, {
+                fabric: cascade for fabric, cascade in last.items() if fabric not in found
+            }
             for child in children:
                 child.check()
             for read in reader.read(wait_s=0.2):
