@@ -22,9 +22,9 @@ Switches and NICs tell what they are told to tell. This page says, by vendor, wh
 sees, and how far a verdict can go on it. It is made by `python -m pausetrace.enable_page` from the profiles
 ([profile-tables.md](profile-tables.md)) and the drivers' tables ([pollers.md](pollers.md)); a test holds it to them.
 
-Everywhere: a gNMI server and a user that may read ([collectors.md](collectors.md)), LLDP, one clock (PTP or NTP) on all devices, and an
-`interval` of `1s` or less. A switch whose counters come every ten seconds gives its verdict ten times later: **at least
-three polls have to see pause before anything more than a suspect set is said**."""
+Everywhere: a gNMI server and a user that may read ([collectors.md](collectors.md)), LLDP, one clock (PTP or NTP) on
+all devices, and an `interval` of `1s` or less. A switch whose counters come every ten seconds gives its verdict ten
+times later: **at least three polls have to see pause before anything more than a suspect set is said**."""
 
 _VERDICTS = """\
 ## What each piece is good for
@@ -41,20 +41,22 @@ _VERDICTS = """\
 | neighbours | who is joined to whom has to come from a file ([topology.md](topology.md)); without both, nothing is found |
 | probes on hosts | a host that stops its switch is named, but not why: `slow_receiver_pcie` and `slow_receiver_host` need `pcie`, `ethtool` and the kernel's probes |
 
-`pausetrace collect check FILE TARGET` tries each path of a switch and says which metrics it gives; `pausetrace probe --list` does so for a host."""
+`pausetrace collect check FILE TARGET` tries each path of a switch and says which metrics it gives; `pausetrace probe
+--list` does so for a host."""  # noqa: E501 - lines of a table
 
 SWITCHES = {
-    "openconfig": "queue statistics of `openconfig-qos`; there is no model of PFC: without one of the vendor's own, only "
-    "pause frames of IEEE 802.3x are seen",
+    "openconfig": "queue statistics of `openconfig-qos`; there is no model of PFC: without one of the vendor's own, "
+    "only pause frames of IEEE 802.3x are seen",
     "sonic": "the `gnmi` (or `telemetry`) feature; `counterpoll port enable`, `counterpoll queue enable`, `counterpoll "
     "watermark enable`, ECN counters of queues (`WRED_ECN_QUEUE`), `pfcwd start`; queues are polled every 10 s by "
     "default: `counterpoll queue interval 1000`. Where the chip has no pause time: PFC historical statistics",
-    "arista-eos": "`management api gnmi` with `provider eos-native` (for LANZ: `queue-monitor length`); an EOS of 2025 or "
-    "later for pause time; the PFC watchdog",
-    "cisco-nxos": "`feature grpc`, `feature lldp`; a queuing policy with the lossless class at every port, which is what "
-    "counts; the PFC watchdog",
+    "arista-eos": "`management api gnmi` with `provider eos-native` (for LANZ: `queue-monitor length`); an EOS of 2025 "
+    "or later for pause time; the PFC watchdog",
+    "cisco-nxos": "`feature grpc`, `feature lldp`; a queuing policy with the lossless class at every port, which is "
+    "what counts; the PFC watchdog",
     "juniper-junos": "gRPC with `openconfig` and native sensors; nothing comes more often than every 2 s",
-    "nokia-srlinux": "the gRPC server; statistics of PFC where the platform has them; `queue-depth-sampling` for depths",
+    "nokia-srlinux": "the gRPC server; statistics of PFC where the platform has them; `queue-depth-sampling` for "
+    "depths",
     "nvidia-cumulus": "the gNMI server, which excludes OTLP export; release 5.16 for pause time",
 }
 """By profile."""
