@@ -407,8 +407,12 @@ def _located(own: Ints, other: Ints, begin_ns: int, end_ns: int) -> tuple[Ints, 
 
 
 def _apart(rows: Ints) -> Ints:
-    """Windows by key and time, without what a later one tells again: of two that overlap, the first ends counts."""
-    rows = rows[np.lexsort((rows[:, SECOND], rows[:, FIRST], rows[:, START], rows[:, END], rows[:, KEY]))]
+    """Windows by key and time, without what a later one tells again: of two that overlap, the first ends counts.
+
+    Of two of the same time, such as a device's PFC_PAUSED and PFC_FRAMES, the one with a duration does.
+    """
+    columns = (rows[:, SECOND], rows[:, FIRST], rows[:, SECOND] < 0, rows[:, START], rows[:, END], rows[:, KEY])
+    rows = rows[np.lexsort(columns)]
     if len(rows) < 2:
         return rows
     kept = np.ones(len(rows), np.bool_)

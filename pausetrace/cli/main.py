@@ -19,6 +19,7 @@ from pausetrace.cli import (
     explain,
     inventory,
     observe,
+    play,
     probe,
     replay,
     schema,
@@ -46,6 +47,7 @@ GROUPS = (
     topics,
     capture,
     replay,
+    play,
     schema,
     config,
 )

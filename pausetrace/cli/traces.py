@@ -11,6 +11,7 @@ from pausetrace.cli.options import (
     add_kafka_options,
     add_output_option,
     add_verb,
+    duration_ns,
     end_in_order,
     kafka_settings,
 )
@@ -82,6 +83,9 @@ def add_analysis_options(parser: argparse.ArgumentParser) -> None:
     """What `analyze_path` takes, beside the path."""
     parser.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     parser.add_argument(
+        "--polled", metavar="TIME", help="a trace as polls of its devices, so often, would have shown it"
+    )
+    parser.add_argument(
         "--workers", metavar="N", type=int, default=1, help="read a capture in so many processes (default: 1)"
     )
     add_row_options(parser)
@@ -136,7 +140,8 @@ def _analyze_trace(args: argparse.Namespace, path: Path) -> Analysis:
             f"{path} is no capture, whose rows could be chosen or spread over processes",
             "turn it into one: pausetrace capture import",
         )
-    return analyze_trace(path, _without(args.without))
+    polled_ns = duration_ns("--polled", args.polled) if args.polled else 0
+    return analyze_trace(path, _without(args.without), polled_ns=polled_ns)
 
 
 def _analyze_capture(args: argparse.Namespace, path: Path) -> Analysis:
@@ -147,6 +152,8 @@ def _analyze_capture(args: argparse.Namespace, path: Path) -> Analysis:
 
     if args.without:
         raise ConfigError("--without is for traces", "choose a capture's rows by --kind, or leave a topic out")
+    if args.polled:
+        raise ConfigError("--polled is for traces", "a capture holds what was polled")
     with Bar("analyzing", "messages") as bar:
         analysis = analyze_capture(path, row_filter(args), workers=args.workers, progress=bar.update)
     return Analysis((*analysis.cascades, *analysis.unfinished), analysis.notes, has_pauses=True)
