@@ -89,15 +89,19 @@ def take_peers(
     scores: Floats,
     work: Floats,
 ) -> None:
-    """Scores each series against its group; group g is order[starts[g]:starts[g + 1]], `work` has room for the largest.
+    """Scores each series against its group; group g is order[starts[g]:starts[g + 1]], `work` has two places for each of
+    the largest.
 
     Scores are NaN where a group has fewer than MIN_PEERS samples.
     """
+    half = work.shape[0] // 2
     for g in range(starts.shape[0] - 1):
         count, total = 0, 0.0
         smallest, largest = np.inf, -np.inf
         for i in range(starts[g], starts[g + 1]):
             x = values[order[i]]
+            # As they came, too: to look them up again in any order costs more than to keep them.
+            work[half + i - starts[g]] = x
             if -np.inf < x < np.inf:
                 work[count] = x
                 count += 1
@@ -118,5 +122,5 @@ def take_peers(
         groups[g, MEAN], groups[g, MEDIAN], groups[g, DEVIATION] = total / count, median, deviation
         groups[g, LEAST_SEEN], groups[g, MOST_SEEN] = smallest, largest
         for i in range(starts[g], starts[g + 1]):
-            x = values[order[i]]
+            x = work[half + i - starts[g]]
             scores[order[i]] = score(x, median, SCALE * deviation, least, relative) if -np.inf < x < np.inf else np.nan

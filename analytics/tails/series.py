@@ -77,7 +77,7 @@ class Tails:
         self._order = np.argsort(self._groups, kind="stable")
         sizes = np.bincount(self._groups)
         self._starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-        self._work = np.zeros(int(sizes.max(initial=0)))
+        self._work = np.zeros(2 * int(sizes.max(initial=0)))
         self._scores = Scores(np.full(count, np.nan), np.full(count, np.nan))
         self.of_groups = np.full((len(sizes), peers.GROUP_ROW), np.nan)
 

@@ -36,7 +36,7 @@ def table(rows: int, columns: int, seed: int) -> npt.NDArray[np.float64]:
     st.sampled_from([0.0, 0.5]),
     st.sampled_from([0.0, 0.01]),
 )
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_a_series_scores_against_its_own_past_as_numpy_and_scipy_say(
     rows: list[list[float]], least: float, relative: float
 ) -> None:
@@ -51,10 +51,10 @@ def test_a_series_scores_against_its_own_past_as_numpy_and_scipy_say(
     assert tails.falling.tolist() == [twin.down for twin in twins]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_long_series_keep_to_their_twins(seed: int) -> None:
-    values = table(420, 8, seed)
-    tails, twins = Tails(np.zeros(8)), [Series(0.0, 0.0, (10.0, 300.0)) for _ in range(8)]
+    values = table(360, 6, seed)
+    tails, twins = Tails(np.zeros(6)), [Series(0.0, 0.0, (10.0, 300.0)) for _ in range(6)]
     ticks = np.cumsum(np.random.default_rng(seed).integers(1, 40, len(values)))
     for tick, samples in zip(ticks.tolist(), values, strict=True):
         scores = tails.take(tick, samples).against_past.tolist()
@@ -220,7 +220,7 @@ def test_a_million_series_take_what_is_said_of_them() -> None:
     few = Tails(np.zeros(1_000))
     assert past.ROW * 8 == 328
     # Their state, groups, order, two scores and the room to sort in.
-    assert few.nbytes <= 1_000 * (328 + 8 + 8 + 16 + 8) + 100
+    assert few.nbytes <= 1_000 * (328 + 8 + 8 + 16 + 16) + 100
 
 
 @pytest.mark.parametrize("wrong", [np.zeros(2), np.zeros(4)])

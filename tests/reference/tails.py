@@ -35,8 +35,9 @@ class Series:
 
     def __init__(self, least: float, relative: float, half_lives: tuple[float, float]) -> None:
         self.least, self.relative, self.half_lives = least, relative, half_lives
-        self.blocks: list[list[float]] = [[]]
-        """The last one fills."""
+        self.block: list[float] = []
+        self.full: list[tuple[float, float]] = []
+        """Median and MAD of each full block."""
         self.away = 0
         self.up = self.down = 0.0
         self.seen: list[tuple[int, float]] = []
@@ -47,8 +48,7 @@ class Series:
         self.seen.append((tick, x))
         z = float("nan")
         if (median := self.median()) is not None:
-            mads = [float(median_abs_deviation(block)) for block in self.full()]
-            scale = 1.4826 * BLOCK / (BLOCK - 0.8) * float(np.median(mads))
+            scale = 1.4826 * BLOCK / (BLOCK - 0.8) * float(np.median([mad for _, mad in self.full[-BLOCKS:]]))
             z = z_of(x, median, scale, self.least, self.relative)
             clipped = float(np.clip(z, -FAR, FAR))
             self.up = min(max(self.up + clipped - SLACK, 0.0), 2 * ALARM)
@@ -57,19 +57,16 @@ class Series:
             self.away += 1
             if self.away < BLOCK * BLOCKS:
                 return z
-            self.blocks = [[]]
+            self.block, self.full = [], []
         self.away = 0
-        self.blocks[-1].append(x)
-        if len(self.blocks[-1]) == BLOCK:
-            self.blocks.append([])
+        self.block.append(x)
+        if len(self.block) == BLOCK:
+            self.full.append((float(np.median(self.block)), float(median_abs_deviation(self.block))))
+            self.block = []
         return z
 
-    def full(self) -> list[list[float]]:
-        return self.blocks[:-1][-BLOCKS:]
-
     def median(self) -> float | None:
-        full = self.full()
-        return float(np.median([np.median(block) for block in full])) if len(full) >= LEAST else None
+        return float(np.median([m for m, _ in self.full[-BLOCKS:]])) if len(self.full) >= LEAST else None
 
     def mean(self, half_life: float) -> float:
         """Each sample counts half as much as one that came a half-life later."""
