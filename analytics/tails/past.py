@@ -89,13 +89,13 @@ def _end_block(past: Floats, s: int, work: Floats) -> None:
     deviation = np.inf
     for j in range(SAMPLES, SAMPLES + half + 1):
         below, above = median - past[s, j], past[s, j + half] - median
-        radius = below if below > above else above
-        deviation = radius if radius < deviation else deviation
+        radius = max(above, below)
+        deviation = min(deviation, radius)
     full = int(past[s, FULL])
     past[s, MEDIANS + full % BLOCKS] = median
     past[s, DEVIATIONS + full % BLOCKS] = deviation
     full += 1
-    count = full if full < BLOCKS else BLOCKS
+    count = min(BLOCKS, full)
     past[s, FULL], past[s, FILLED] = full, 0
     past[s, MEDIAN] = _middle(past, s, MEDIANS, count, work)
     past[s, DEVIATION] = _middle(past, s, DEVIATIONS, count, work)
@@ -134,13 +134,13 @@ def take_past(
         if past[s, FULL] >= LEAST:
             z = score(x, past[s, MEDIAN], OF_BLOCK * past[s, DEVIATION], least, relative)
             scores[s] = z
-            clipped = z if z < FAR else FAR
-            clipped = clipped if clipped > -FAR else -FAR
+            clipped = min(FAR, z)
+            clipped = max(-FAR, clipped)
             up, down = past[s, UP] + clipped - SLACK, past[s, DOWN] - clipped - SLACK
-            up = up if up > 0.0 else 0.0
-            down = down if down > 0.0 else 0.0
-            past[s, UP] = up if up < CEILING else CEILING
-            past[s, DOWN] = down if down < CEILING else CEILING
+            up = max(0.0, up)
+            down = max(0.0, down)
+            past[s, UP] = min(CEILING, up)
+            past[s, DOWN] = min(CEILING, down)
         else:
             scores[s] = np.nan
         if not -FAR < z < FAR:

@@ -37,7 +37,7 @@ def select(a: Floats, first: int, end: int, k: int) -> float:
         two = a[first + drawn % size]
         three = a[k]
         low, high = (one, two) if one < two else (two, one)
-        pivot = low if three < low else (high if three > high else three)
+        pivot = low if three < low else (min(three, high))
         border = first
         for j in range(first, end):
             x = a[j]
@@ -74,7 +74,7 @@ def _median(a: Floats, count: int) -> float:
         return upper
     lower = a[0]
     for i in range(1, middle):
-        lower = a[i] if a[i] > lower else lower
+        lower = max(lower, a[i])
     return (lower + upper) / 2
 
 
@@ -89,8 +89,8 @@ def take_peers(
     scores: Floats,
     work: Floats,
 ) -> None:
-    """Scores each series against its group; group g is order[starts[g]:starts[g + 1]], `work` has two places for each of
-    the largest.
+    """Scores each series against its group; group g is order[starts[g]:starts[g + 1]], `work` has two places for
+    each series of the largest.
 
     Scores are NaN where a group has fewer than MIN_PEERS samples.
     """
@@ -106,8 +106,8 @@ def take_peers(
                 work[count] = x
                 count += 1
                 total += x
-                smallest = x if x < smallest else smallest
-                largest = x if x > largest else largest
+                smallest = min(smallest, x)
+                largest = max(largest, x)
         groups[g, COUNTED] = count
         if count < MIN_PEERS:
             for column in range(MEAN, GROUP_ROW):
