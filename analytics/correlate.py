@@ -34,7 +34,7 @@ from stream.record import MAX_TIME_NS, picked, words
 from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspended, SourceUp, announced_as
 from stream.topics import FACTS
 
-VERSION = 4
+VERSION = 5
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""

@@ -159,6 +159,8 @@ class Cascade(msgspec.Struct, frozen=True):
     """The flows held up for longest; none where nobody counts the bytes of flows."""
     confidence_parts: dict[Name, Ppm] = {}
     """What the confidence was made of, each part 1 where nothing is missing: time, coverage, evidence, margin."""
+    stall_rank_ns: Count = 0
+    """What slow steps cost a job: by how much longer than usual they lasted, times its ranks; 0 where nobody knows."""
 
 
 def cascade_key(cascade: Cascade) -> bytes:
