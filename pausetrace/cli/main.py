@@ -23,6 +23,7 @@ from pausetrace.cli import (
     replay,
     schema,
     steps,
+    tails,
     topics,
     traces,
 )  # fmt: skip
@@ -37,6 +38,7 @@ GROUPS = (
     demo,
     traces,
     explain,
+    tails,
     observe,
     probe,
     doctor,
