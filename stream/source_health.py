@@ -126,7 +126,8 @@ class SourceTallies:
     def took(self, items: Iterable[Item], now_s: float) -> None:
         """These were read."""
         for item in items:
-            if isinstance(item, Batch):
+            # What detect makes of a source's rows says less of it than the rows themselves.
+            if isinstance(item, Batch) and item.stream.topic != "episode":
                 self._took_rows(item, now_s)
             elif isinstance(item, SourceDown):
                 self.forget(set(item.stream_keys()).__contains__)
