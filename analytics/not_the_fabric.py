@@ -150,7 +150,7 @@ class NotTheFabric:
         self.stragglers.load(stragglers)
         self._waiting = [
             _Waiting(
-                Spell(*spell[:-1], tied=tuple((device, rank) for device, rank in spell[-1])),
+                Spell(*spell)._replace(tied=tuple((device, rank) for device, rank in spell[-1])),
                 tuple((layer, tuple(findings)) for layer, findings in inside),
             )
             for spell, inside in waiting

@@ -2,7 +2,7 @@
 
 Drawn: 200 jobs with a rank that slows down and 200 without, each with compute times and with whole steps alone. With
 DIR, a folder of traces that have steps.csv and truth.json (docs/trace-format.md): stalls against `not_the_fabric` and
-`step_ms` there. The last line is JSON: {"claim", "bar", "holds", ...}.
+`step_ms` there. `--quick` draws 50. The last line is JSON: {"claim", "bar", "holds", ...}.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from simulation.trace_steps import step_rows
 from simulation.training import Training, draw_training
 from stream.kinds import COMPUTE_TIME, STEP_TIME
 
-RUNS = 200
+RUNS, QUICK_RUNS = 200, 50
 BAR = 0.95
 COST_BAR = 0.1
 
@@ -50,17 +50,17 @@ def named(run: Training, with_compute: bool) -> list[tuple[int, set[int]]]:
     ]
 
 
-def drawn(with_compute: bool) -> tuple[float, int]:
+def drawn(with_compute: bool, jobs: int) -> tuple[float, int]:
     """Share of the jobs whose rank is named within three steps and nobody else is, and healthy ones with any name."""
     right = 0
-    for seed in range(RUNS):
+    for seed in range(jobs):
         run = draw_training(seed, faulty=True)
         most = {run.straggler} | (set() if with_compute else {(run.straggler + 1) % run.compute_ns.shape[1]})
         said = named(run, with_compute)
         in_time = any(step <= run.from_step + 2 for step, _ in said)
         right += in_time and all(run.straggler in names and names <= most for _, names in said)
-    healthy = sum(bool(named(draw_training(seed, faulty=False), with_compute)) for seed in range(RUNS))
-    return right / RUNS, healthy
+    healthy = sum(bool(named(draw_training(seed, faulty=False), with_compute)) for seed in range(jobs))
+    return right / jobs, healthy
 
 
 def recorded(folder: Path, with_compute: bool) -> list[Stall]:
@@ -105,11 +105,13 @@ def judged(folder: Path, with_compute: bool) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", help="a folder of recorded runs")
-    folder = parser.parse_args().folder
+    parser.add_argument("--quick", action="store_true", help="fewer drawn jobs")
+    args = parser.parse_args()
+    folder, jobs = args.folder, QUICK_RUNS if args.quick else RUNS
     result: dict[str, Any] = {}
     holds = True
     for with_compute in (True, False):
-        share, healthy = drawn(with_compute)
+        share, healthy = drawn(with_compute, jobs)
         holds &= share >= BAR and not healthy
         result["compute times" if with_compute else "whole steps"] = {"named": share, "healthy_named": healthy}
     runs = sorted(folder.glob("*/steps.csv*")) if folder is not None else []

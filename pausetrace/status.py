@@ -59,9 +59,12 @@ class Status(msgspec.Struct, frozen=True):
     @property
     def troubled(self) -> bool:
         """Whether somebody should look."""
-        return bool(self.gone) or any(
-            each.state not in (OK, "starting") for each in (*self.fabrics, *self.sources, *self.hosts)
-        )
+        states = [
+            *(of.state for of in self.fabrics),
+            *(of.state for of in self.sources),
+            *(of.state for of in self.hosts),
+        ]
+        return bool(self.gone) or any(state != OK for state in states)
 
 
 class _ProbeState(msgspec.Struct):
@@ -114,7 +117,8 @@ def status_of(values: Iterable[bytes], now_ns: int) -> Status:
                 hosts[host] = told
     # A source that has ended is told of no more, while its teller goes on.
     last_ns: dict[str, int] = {}
-    for each in (*sources.values(), *fabrics.values()):
+    newest: list[SourceHealth | FabricHealth] = [*sources.values(), *fabrics.values()]
+    for each in newest:
         last_ns[each.teller] = max(last_ns.get(each.teller, 0), each.time_ns)
     fresh = {teller for teller, time_ns in last_ns.items() if now_ns - time_ns <= STALE_NS}
     together: dict[tuple[str, str], list[SourceHealth]] = {}

@@ -137,7 +137,7 @@ def after_a_wave(samples: int = 60) -> Tails:
 def test_a_small_shift_that_lasts_is_found_by_cusum_where_no_sample_is_far() -> None:
     tails = after_a_wave()
     assert tails.rising[0] < 1
-    scores = []
+    scores: list[float] = []
     while tails.rising[0] < past.ALARM:
         scores.append(float(tails.take(60 + len(scores), np.array([103.0])).against_past[0]))
     assert len(scores) == 4
