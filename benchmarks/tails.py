@@ -54,8 +54,8 @@ def main() -> None:
         if order == "random":
             groups = random.permutation(groups)
         samples = [100 + random.standard_normal(series) for _ in range(5)]
-        for tick in samples:
-            tick[random.random(series) < 0.01] = np.nan
+        for of_tick in samples:
+            of_tick[random.random(series) < 0.01] = np.nan
         part = np.arange(0, series, BLOCK_OF)
         part_groups = np.unique(groups[part], return_inverse=True)[1].astype(np.int64)
         blocks = 100 + random.standard_normal((len(part), past.BLOCK))
