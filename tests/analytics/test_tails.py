@@ -177,18 +177,18 @@ def test_what_never_varied_is_not_far_for_a_grain_where_a_least_deviation_is_giv
 
 def test_how_often_chance_makes_a_sample_far_or_an_alarm_is_what_the_docs_say() -> None:
     random = np.random.default_rng(1)
-    tails, far, alarms, before = Tails(np.zeros(2_000)), 0, 0, np.zeros(2_000, np.bool_)
+    tails, far, alarms, before = Tails(np.zeros(500)), 0, 0, np.zeros(500, np.bool_)
     for tick in range(400):
-        scores = tails.take(tick, random.standard_normal(2_000))
+        scores = tails.take(tick, random.standard_normal(500))
         alarmed = tails.rising >= past.ALARM
         if tick >= 150:
             far += int((np.abs(scores.against_past) >= past.FAR).sum())
             alarms += int((alarmed & ~before).sum())
         before = alarmed
-    assert 0.001 < far / (250 * 2_000) < 0.004
-    assert 0.003 < alarms / (250 * 2_000) < 0.007
+    assert 0.001 < far / (250 * 500) < 0.004
+    assert 0.003 < alarms / (250 * 500) < 0.007
     for tick in range(400, 420):
-        tails.take(tick, 1 + random.standard_normal(2_000))
+        tails.take(tick, 1 + random.standard_normal(500))
         before |= tails.rising >= past.ALARM
     assert before.mean() > 0.9
 
