@@ -169,8 +169,10 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                             continue
                         stopped = queues[egress, Q_ORDER] != 0 or queues[egress, Q_B] >= time_ns - MEMORY_NS
                         passed = 1.0 if stopped else 0.0
-                        if not stopped and missed[egress, MS_START] <= time_ns < missed[egress, MS_END]:
-                            passed = _missed_share(queues, missed, egress)
+                        # What a stop passes on to is the blame of the queue's last pause, so that one is needed.
+                        once = not stopped and queues[egress, Q_ROOTS] > 0
+                        if once and missed[egress, MS_START] <= time_ns < missed[egress, MS_END]:
+                            passed = _missed_share(missed, egress)
                         at = counts[N_EDGES]
                         edges[at, 1], edges[at, 2] = queue, egress
                         edges[at, 3], edges[at, 4] = int(share * 1e6 + 0.5), 0
@@ -178,11 +180,13 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                         counts[N_EDGES] += 1
                         if passed == 0.0 and not mixed:
                             # Nothing is known of the roots of others so far, so that this one is new.
-                            root = egress * 4 + ROOT_EGRESS
-                            scratch_root[found], scratch_share[found], scratch_place[root] = root, share, found
+                            scratch_root[found], scratch_share[found] = egress * 4 + ROOT_EGRESS, share
                             found += 1
                             continue
-                        mixed = True
+                        if not mixed:
+                            mixed = True
+                            for r in range(found):
+                                scratch_place[scratch_root[r]] = r
                         edges[at, 4] = int(share * passed * 1e6 + 0.5)
                         if passed < 1.0:
                             root = egress * 4 + ROOT_EGRESS
@@ -208,7 +212,8 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                 roots[queue, r], shares[queue, r] = scratch_root[r], scratch_share[r]
                 if scratch_share[r] >= JOIN_SHARE:
                     other = owner(state, scratch_root[r])
-                    target = join(state, target, other, time_ns, links, told)
+                    if other != target:
+                        target = join(state, target, other, time_ns, links, told)
             if target < 0:
                 counts[N_FREE] -= 1
                 target = work.free[counts[N_FREE]]
@@ -230,14 +235,11 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
 
 
 @kernel
-def _missed_share(queues: Ints, missed: Ints, egress: int) -> float:
+def _missed_share(missed: Ints, egress: int) -> float:
     """How likely a queue was stopped at an instant of a window in which counters say so of more time than is known.
 
-    A stop is remembered for MEMORY_NS; it lay anywhere in what is left of the window. What it passes on to is the blame
-    of the queue's last pause, so that one is needed.
+    A stop is remembered for MEMORY_NS; it lay anywhere in what is left of the window.
     """
-    if queues[egress, Q_ROOTS] <= 0:
-        return 0.0
     left_ns = missed[egress, MS_END] - missed[egress, MS_START] - missed[egress, MS_KNOWN_NS]
     if left_ns <= 0:
         return 1.0
@@ -255,7 +257,7 @@ def _add(scratch_root: Ints, scratch_share: Floats, scratch_place: Ints, found: 
     return found + 1
 
 
-@kernel
+@inlined
 def _keep_largest(scratch_root: Ints, scratch_share: Floats, found: int) -> int:
     """Moves the largest roots to the front, of equals the one met first; where there are too many, the rest is one."""
     if found <= MAX_ROOTS:

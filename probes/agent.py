@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from probes.attach import leftovers
 from probes.budget import Budget
-from probes.opening import Opener, TableOpener
+from probes.opening import Opener, TableOpener, none_runs
 from probes.output import Output
 from probes.promises import Promises
 from probes.runner import STUCK_S, ProbeStatus, Runner, Taken
@@ -28,10 +28,10 @@ _log = logging.getLogger(__name__)
 
 MOST_WAITING = 256
 """Readings that wait to be passed on; then the probes wait, and gather on in the kernel."""
-TOGETHER_S = 0.005
-AFTER_ROWS_S = 0.05
-"""So soon a publisher wants to be called behind rows; it then sends what has waited long enough."""
-IDLE_S = 0.2
+TOGETHER_S = 0.05
+"""All probes are read in the same moment: so long the first reading waits for the others, and all leave together."""
+IDLE_S = 0.5
+START_S = 0.2
 TELL_S = 1.0
 END_DEADLINE_S = 5.0
 """For all probes to read one last time and to detach."""
@@ -87,7 +87,6 @@ class Agent:
         self._told_s = 0.0
         self._starting = True
         """Whether a probe has not been opened yet, of which people want to hear sooner."""
-        self._wait_s = IDLE_S
 
     @property
     def status(self) -> AgentStatus:
@@ -125,13 +124,11 @@ class Agent:
             _log.info("what killed agents left cannot be removed: %s", err)
 
     def _turn(self) -> None:
-        taken = self._gather(self._wait_s)
-        self._wait_s = AFTER_ROWS_S if taken else IDLE_S
-        if taken:
+        if taken := self._gather(START_S if self._starting else IDLE_S):
             self._output.take(taken)
         self._output.turn()
         now_s = time.monotonic()
-        if now_s - self._told_s >= (IDLE_S if self._starting else TELL_S):
+        if now_s - self._told_s >= (START_S if self._starting else TELL_S):
             self._told_s = now_s
             self._tell()
         if self.reload_asked.is_set():
@@ -143,7 +140,6 @@ class Agent:
         taken: list[Taken] = []
         try:
             taken.append(self._waiting.get(timeout=wait_s))
-            # All probes read in the same moment: what they see leaves together.
             time.sleep(TOGETHER_S)
             while True:
                 taken.append(self._waiting.get_nowait())
@@ -165,7 +161,7 @@ class Agent:
             self._on_status(self.status)
         hopeless = all(probe.state in ("unavailable", "failing") and not probe.reads for probe in probes)
         if self._give_up and hopeless:
-            raise PausetraceError("; ".join(f"probe {probe.name}: {probe.reason}" for probe in probes))
+            raise none_runs([(probe.name, probe.reason) for probe in probes])
 
     def _start(self, kind: ProbeKind) -> None:
         runner = Runner(
@@ -215,7 +211,7 @@ class Agent:
         end_s = time.monotonic() + END_DEADLINE_S
         left = list(runners)
         while left and time.monotonic() < end_s:
-            if taken := self._gather(AFTER_ROWS_S):
+            if taken := self._gather(TOGETHER_S):
                 pass_on(taken)
             left = [runner for runner in left if not runner.join(0)]
         if taken := self._gather(0):

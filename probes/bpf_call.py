@@ -12,20 +12,17 @@ import struct
 
 MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, MAP_LOOKUP_AND_DELETE, MAP_LOOKUP_BATCH = 1, 2, 3, 21, 24
 PROG_TEST_RUN, OBJ_GET_INFO, RAW_TRACEPOINT_OPEN, LINK_CREATE, ENABLE_STATS = 10, 15, 17, 28, 32
-_NUMBERS = {"x86_64": 321, "aarch64": 280}
-_libc = ctypes.CDLL(None, use_errno=True)
+_NUMBER = {"x86_64": 321, "aarch64": 280}.get(platform.machine())
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.argtypes, _syscall.restype = (ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint), ctypes.c_long
 
 
 def bpf(command: int, attributes: bytearray) -> int:
     """Calls bpf(2); the kernel may write into the attributes. Raises OSError. Lets other threads run meanwhile."""
-    number = _NUMBERS.get(platform.machine())
-    if number is None:
+    if _NUMBER is None:
         raise OSError(f"the number of bpf(2) is not known for {platform.machine()}")
     buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
-    result = _libc.syscall(
-        ctypes.c_long(number), ctypes.c_int(command), ctypes.byref(buffer), ctypes.c_uint(len(attributes))
-    )
-    del buffer
+    result = _syscall(_NUMBER, command, ctypes.addressof(buffer), len(attributes))
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

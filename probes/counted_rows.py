@@ -77,8 +77,9 @@ class CountedRows:
         self._numbers: dict[Series, int] = {}
         self._places: dict[Place, int] = {}
         self._place_list: list[Place] = []
-        self._cell: list[int] = []
-        self._worth: list[int] = []
+        self._cell: Ints = np.zeros(0, np.int64)
+        """Of each series, twice its place, and one more for the second measure."""
+        self._worth: Ints = np.zeros(0, np.int64)
         self._last: _Same | None = None
         self._sent_ns: Ints = np.zeros(0, np.int64)
         self._was_active: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -90,6 +91,8 @@ class CountedRows:
 
     def add(self, series: Sequence[Series]) -> Ints:
         """The numbers of these series, in their order."""
+        cells: list[int] = []
+        worth: list[int] = []
         for each in series:
             if each in self._numbers:
                 continue
@@ -100,8 +103,10 @@ class CountedRows:
                 1, bits=each.bits, most_per_s=each.most_per_s, stamp_error_ns=each.stamp_error_ns,
                 period_ns=self._period_ns,
             )[0]  # fmt: skip
-            self._cell.append(2 * place + each.measure)
-            self._worth.append(each.worth)
+            cells.append(2 * place + each.measure)
+            worth.append(each.worth)
+        self._cell = np.concatenate((self._cell, np.array(cells, np.int64)))
+        self._worth = np.concatenate((self._worth, np.array(worth, np.int64)))
         grown = len(self._place_list) - len(self._sent_ns)
         self._sent_ns = np.concatenate((self._sent_ns, np.zeros(grown, np.int64)))
         self._was_active = np.concatenate((self._was_active, np.zeros(grown, np.bool_)))
@@ -126,7 +131,7 @@ class CountedRows:
 
     def _due_ns(self, numbers: Ints) -> int:
         """When the next row of these series is due if nothing changes: at once after one that tells of something."""
-        cells = np.array(self._cell, np.int64)[numbers]
+        cells = self._cell[numbers]
         places = cells[cells % 2 == VALUE] // 2
         if not len(places):
             return MAX_TIME_NS
@@ -137,9 +142,9 @@ class CountedRows:
         if not len(deltas.row):
             return []
         series = numbers[deltas.row]
-        cells = np.array(self._cell, np.int64)[series]
+        cells = self._cell[series]
         places = len(self._place_list)
-        worth = np.array(self._worth, np.int64)[series]
+        worth = self._worth[series]
         unknown = deltas.value == UNKNOWN
         # A sum beyond 64 bits can only come of garbage: no counter goes so far in a window.
         room = np.iinfo(np.int64).max // worth // 16

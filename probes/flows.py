@@ -23,6 +23,7 @@ FLOW = np.dtype([(name, "<u8") for name in (
     "other_naks", "cnps", "last_ns",
 )])  # fmt: skip
 RETRANSMITS = np.dtype([("id", "<u8"), ("segments", "<u8"), ("last_ns", "<u8")])
+SEGMENTS = np.dtype([("all", "<u8"), ("unlisted", "<u8")])
 NO_PCP = 255
 
 

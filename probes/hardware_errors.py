@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probes.attach import Attached
+from probes.counting_program import CountingProgram
 from probes.maps import Map
 from probes.probe import Reading, Rows
 from stream import kinds
@@ -39,7 +40,7 @@ MEMORY = Reported("host", kinds.BY_NAME["MEMORY_ERRORS"].code, MEMORY_KEY, MEMOR
 PCIE = Reported("pcie", kinds.BY_NAME["PCIE_ERRORS"].code, PCIE_KEY, PCIE_CODES)
 
 
-class HardwareErrorsProbe:
+class HardwareErrorsProbe(CountingProgram):
     """Errors of one sort by where they happened and how bad they are."""
 
     def __init__(
@@ -51,21 +52,12 @@ class HardwareErrorsProbe:
         window_ns: int,
         released: Callable[[], None],
     ) -> None:
-        self._reported, self._errors, self._attached = reported, errors, list(attached)
-        self._window_ns, self._released = window_ns, released
+        super().__init__([errors], attached, window_ns=window_ns, released=released)
+        self._reported, self._errors = reported, errors
         self._seen: dict[tuple[str, int], int] = {}
-        self._window_from_ns = 0
-        self._closed = False
 
-    def read(self, now_ns: int) -> Reading:
-        """Once a window, the errors in it."""
-        if not self._window_from_ns:
-            self._window_from_ns = now_ns
-            return Reading()
-        span_ns = now_ns - self._window_from_ns
-        if span_ns < self._window_ns * 3 // 4:
-            return Reading()
-        self._window_from_ns = now_ns
+    def window(self, now_ns: int, span_ns: int) -> Reading:
+        """The errors in it."""
         now = self._counts()
         grown = [(port, code, count - self._seen.get((port, code), 0)) for (port, code), count in now.items()]
         grown = sorted(each for each in grown if each[2])
@@ -90,19 +82,3 @@ class HardwareErrorsProbe:
                 key = port, self._reported.codes[what]
                 found[key] = found.get(key, 0) + count
         return found
-
-    def reduce(self) -> bool:
-        """There is nothing to give up."""
-        return False
-
-    def restore(self) -> None:
-        """Nothing was given up."""
-
-    def close(self) -> None:
-        """Detaches; may be called twice."""
-        for each in self._attached:
-            each.close()
-        if not self._closed:
-            self._closed = True
-            self._errors.close()
-            self._released()

@@ -34,16 +34,16 @@ class Histogram:
     """One source's histogram, as rows of a CPU each of dtype HISTOGRAM."""
 
     def __init__(self, histograms: Map, slot: int) -> None:
-        self._map, self._slot = histograms, slot
-        self._seen = self.total()
+        self._reader = histograms.reader(slot)
+        self._seen = self.total()["buckets"].copy()
 
     def total(self) -> npt.NDArray[Any]:
-        """What was counted since the program began, by CPU."""
-        return self._map.at(self._slot)
+        """What was counted since the program began, by CPU; the next call overwrites it."""
+        return self._reader.read()
 
     def since(self) -> Counts:
         """Counts by CPU and bucket since the last call."""
-        now, before = self.total(), self._seen
-        self._seen = now
-        counts: Counts = now["buckets"][:, :BUCKETS] - before["buckets"][:, :BUCKETS]
+        now = self.total()["buckets"]
+        counts: Counts = (now - self._seen)[:, :BUCKETS]
+        self._seen[:] = now
         return counts

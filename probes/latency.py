@@ -53,24 +53,28 @@ class Outliers:
     """The ring that all latency programs of one module share: what one probe finds of another's kinds waits here."""
 
     MAX_WAITING = 1 << 20
-    """Rows kept for a probe that does not come for them; more are lost, and counted."""
+    """Rows of a kind kept for a probe that does not come for them; more are lost, and counted."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
         self._lock = threading.Lock()
-        self._waiting: list[Events] = []
+        self._waiting: dict[int, Events] = {}
+        """By kind."""
 
     def take(self, wanted: Sequence[int]) -> Drained:
         """Rows of these kinds; losses go to whoever asks first, since nobody knows of which kinds they were."""
         with self._lock:
             events, lost = self._ring.drain()
-            if not len(events) and not self._waiting:
-                return Drained(events, lost)
-            every = joined([*self._waiting, events])
-            mine = np.isin(every["kind"], wanted)
-            others = picked(every, ~mine)
-            self._waiting = [others[-self.MAX_WAITING :]] if len(others) else []
-            return Drained(picked(every, mine), lost + max(len(others) - self.MAX_WAITING, 0))
+            if len(events):
+                for kind in set(events["kind"].tolist()):
+                    rows = joined([*self._kept(kind), picked(events, events["kind"] == kind)])
+                    more = 0 if kind in wanted else max(len(rows) - self.MAX_WAITING, 0)
+                    self._waiting[kind] = rows[more:]
+                    lost += more
+            return Drained(joined([rows for kind in wanted for rows in self._kept(kind)]), lost)
+
+    def _kept(self, kind: int) -> list[Events]:
+        return [self._waiting.pop(kind)] if kind in self._waiting else []
 
     def close(self) -> None:
         """Closes the ring; may be called twice."""
@@ -97,6 +101,8 @@ class LatencyProbe:
         self.slots, self._outliers, self._settings, self._attached = slots, outliers, settings, list(attached)
         self._threshold_ns, self._window_ns, self._per_cpu, self._hit_ns = threshold_ns, window_ns, per_cpu, hit_ns
         self._napi_state, self._released = napi_state, released
+        self._buckets = np.array([slot.bucket for slot in slots], np.uint8)
+        self._wanted = [slot.outlier for slot in slots]
         self._polls = np.zeros(2, np.int64) if napi_state is None else self._count_polls(napi_state)
         self._window_from_ns = 0
         self._read_ns = 0
@@ -106,7 +112,7 @@ class LatencyProbe:
     def read(self, now_ns: int) -> Reading:
         """Outliers since the last read and, once a window, the histogram of the window."""
         before_ns, self._read_ns = self._read_ns or now_ns, now_ns
-        events, lost = self._outliers.take([slot.outlier for slot in self.slots])
+        events, lost = self._outliers.take(self._wanted)
         rows = [_outlier_rows(events, now_ns)] if len(events) else []
         kernel_ns = 0
         if not self._window_from_ns:
@@ -122,30 +128,27 @@ class LatencyProbe:
         return Reading(rows, losses, kernel_ns=kernel_ns)
 
     def _windows(self, now_ns: int, span_ns: int) -> tuple[Rows, int]:
-        parts: list[Events] = []
-        hits = cpus = 0
-        for slot in self.slots:
-            counts = slot.histogram.since()
-            cpus = len(counts)
-            hits += int(counts.sum())
-            if not self._per_cpu:
-                counts = counts.sum(axis=0, keepdims=True)
-            cpu, bucket = np.nonzero(counts)
-            part = _window_rows(len(cpu), slot.bucket, now_ns, span_ns)
-            part["value"], part["extra"], part["port"] = UPPER_NS[bucket], counts[cpu, bucket], cpu
-            parts.append(part)
+        counts = np.stack([slot.histogram.since() for slot in self.slots])
+        hits, cpus = int(counts.sum()), counts.shape[1]
+        if not self._per_cpu:
+            counts = counts.sum(axis=1, keepdims=True)
+        slot, cpu, bucket = counts.nonzero()
+        events = _window_rows(len(cpu), now_ns, span_ns)
+        events["kind"], events["port"] = self._buckets[slot], cpu
+        events["value"], events["extra"] = UPPER_NS[bucket], counts[slot, cpu, bucket]
         ports = [f"cpu{number}" for number in range(cpus)] if self._per_cpu else [""]
         if self._napi_state is not None:
             polls = self._count_polls(self._napi_state)
             since, self._polls = polls - self._polls, polls
             if since[0]:
-                part = _window_rows(1, kinds.BY_NAME["NAPI_BUDGET"].code, now_ns, span_ns)
-                part["extra"], part["value"] = since
+                row = _window_rows(1, now_ns, span_ns)
+                row["kind"] = kinds.BY_NAME["NAPI_BUDGET"].code
+                row["extra"], row["value"] = since
                 if self._per_cpu:
-                    part["port"] = len(ports)
+                    row["port"] = len(ports)
                     ports.append("")
-                parts.append(part)
-        return Rows(TOPIC, joined(parts), ports), hits
+                events = joined([events, row])
+        return Rows(TOPIC, events, ports), hits
 
     @staticmethod
     def _count_polls(napi_state: Map) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -180,9 +183,9 @@ class LatencyProbe:
             self._released()
 
 
-def _window_rows(count: int, kind: int, now_ns: int, span_ns: int) -> Events:
+def _window_rows(count: int, now_ns: int, span_ns: int) -> Events:
     rows = empty_events(count)
-    rows["kind"], rows["quality"] = kind, kinds.EXACT
+    rows["quality"] = kinds.EXACT
     rows["time_ns"] = rows["seen_ns"] = now_ns
     rows["span_ns"] = span_ns
     return rows

@@ -70,6 +70,10 @@ class Map:
         """The value of an array's entry."""
         return self.lookup(struct.pack("=I", index))
 
+    def reader(self, index: int) -> Reader:
+        """For an array's entry that is read again and again."""
+        return Reader(self.fd, index, self._empty())
+
     def update(self, key: bytes, value: bytes) -> None:
         """Sets the value of a map that is not per CPU."""
         buffer = ctypes.create_string_buffer(value, self.value_bytes)
@@ -94,7 +98,7 @@ class Map:
         place, batch = ctypes.create_string_buffer(max(self.key_bytes, 8)), min(_BATCH, self.max_entries)
         first = True
         while True:
-            some_keys, some_values = np.zeros(batch, key), self._empty(batch)
+            some_keys, some_values = np.empty(batch, key), np.empty((batch, *self._shape), self._value)
             attributes = bytearray(struct.pack(
                 "=QQQQIIQQ", 0 if first else ctypes.addressof(place), ctypes.addressof(place),
                 some_keys.ctypes.data, some_values.ctypes.data, batch, self.fd, 0, 0,
@@ -121,3 +125,17 @@ class Map:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+class Reader:
+    """Reads one entry of an array map, each time into the same memory. Not safe for several threads."""
+
+    def __init__(self, fd: int, index: int, value: Array) -> None:
+        self._key = ctypes.c_uint32(index)
+        self._value = value
+        self._attributes = bytearray(struct.pack("=IIQQQ", fd, 0, ctypes.addressof(self._key), value.ctypes.data, 0))
+
+    def read(self) -> Array:
+        """The value as it is now; the next read overwrites it."""
+        bpf(bpf_call.MAP_LOOKUP, self._attributes)
+        return self._value

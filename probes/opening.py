@@ -17,10 +17,26 @@ if TYPE_CHECKING:
     from probes.programs import Settings
 
 OPEN_DEADLINE_S = 30.0
+MOST_TOLD = 3
+"""Reasons why nothing runs that an error tells."""
 
 
 class UnavailableError(PausetraceError):
     """A probe cannot run on this host."""
+
+
+def none_runs(reasons: Sequence[tuple[str, str]]) -> PausetraceError:
+    """The error where none of these probes, each with its reason, can run: those of one reason are told together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons:
+        by_reason.setdefault(reason, []).append(name)
+    told = [f"probe{'s' * (len(of) > 1)} {', '.join(of)}: {reason}" for reason, of in by_reason.items()]
+    if len(told) <= MOST_TOLD:
+        return PausetraceError(f"no probe can run here: {'; '.join(told)}")
+    left = sum(len(of) for of in list(by_reason.values())[MOST_TOLD:])
+    return PausetraceError(
+        f"no probe can run here: {'; '.join(told[:MOST_TOLD])}; and {left} more", "pausetrace probe --list tells all"
+    )
 
 
 class Opener(Protocol):

@@ -21,7 +21,7 @@ from probes.addresses import addresses
 from probes.attach import ATTACH_MODES, Attached, attach_packets, attach_tracepoint, leftovers
 from probes.compile import Compiled, bcc_directory, compile_programs
 from probes.dcb import DcbReader, priority_maps
-from probes.flows import FLOW, RETRANSMITS, Opened
+from probes.flows import FLOW, RETRANSMITS, SEGMENTS, Opened
 from probes.hardware_errors import COUNT, MEMORY, PCIE, HardwareErrorsProbe
 from probes.histogram import HISTOGRAM, Histogram
 from probes.host_root import HostRoot
@@ -248,7 +248,7 @@ def _open(name: str, module: _Module, settings: Settings) -> Probe:
         )  # fmt: skip
     if name == "tcp_retransmits":
         return TcpRetransmitsProbe(
-            module.map("retransmits", RETRANSMITS), module.map("retransmits_unlisted", COUNT), attached,
+            module.map("retransmits", RETRANSMITS), module.map("retransmit_segments", SEGMENTS), attached,
             _opened(settings), window_ns=window_ns, hit_ns=HIT_NS[name], released=module.use(),
         )  # fmt: skip
     reported = MEMORY if name == "memory_errors" else PCIE

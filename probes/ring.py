@@ -58,6 +58,7 @@ class Ring:
 
     def __init__(self, fd: int, lost: Map) -> None:
         self._lost, self._told_lost = lost, 0
+        self._lost_now = lost.reader(0)
         self._lock = threading.Lock()
         self._consumer = _Mapped(fd) if platform.machine() == "x86_64" else CallbackConsumer(fd)
 
@@ -66,7 +67,7 @@ class Ring:
         with self._lock:
             events = self._consumer.take()
             # The loss is read last: a row that is lost now and counted is a row that came before.
-            lost = int(self._lost.at(0).sum(dtype=np.uint64))
+            lost = int(self._lost_now.read().sum(dtype=np.uint64))
             told, self._told_lost = self._told_lost, lost
         if len(events):
             events["time_ns"] += epoch_offset_ns()

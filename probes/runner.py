@@ -158,9 +158,10 @@ class Runner:
     def _work(self, probe: Probe) -> None:
         """Reads until it is to stop, with one last read then, or until it costs too much even so."""
         step = Step.FULL
+        counted = probe.counted if isinstance(probe, CountingProbe) else {}
         self._set_state("degraded" if self._step else "running", self._step.word if self._step else "")
         while (step := self._on_step(probe, step)) != Step.OFF:
-            self._read(probe, step)
+            self._read(probe, step, counted)
             self._retry.succeeded()
             if self._stop.is_set():
                 return
@@ -190,7 +191,7 @@ class Runner:
         self._set_state("degraded" if step else "running", f"{step.word}{why}" if step else "")
         _log.warning("probe %s: %s from now on%s", self.kind.name, step.word, why)
 
-    def _read(self, probe: Probe, step: Step) -> None:
+    def _read(self, probe: Probe, step: Step, counted: Mapping[str, int]) -> None:
         self._busy_since_s = self._monotonic_s()
         began_ns = time.thread_time_ns()
         read_ns = self._promises.reads(self.kind)
@@ -201,8 +202,8 @@ class Runner:
             raise
         own_ns = time.thread_time_ns() - began_ns
         self._busy_since_s = None
-        if isinstance(probe, CountingProbe):
-            self._counted = self._counted_before + Counter(probe.counted)
+        if counted:
+            self._counted = self._counted_before + Counter(counted)
         if self._not_read_since_ns is not None:
             reading = reading._replace(lost=(*reading.lost, *self._not_read(self._not_read_since_ns, read_ns)))
             self._not_read_since_ns = None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from probes.attach import Attached
+from probes.counting_program import CountingProgram
 from probes.flows import TUPLE, Opened
 from probes.grown import Grown
 from probes.maps import Map
@@ -20,13 +21,13 @@ from stream import kinds
 from stream.record import empty_events
 
 
-class TcpRetransmitsProbe:
+class TcpRetransmitsProbe(CountingProgram):
     """Retransmits of all sockets of the host, whatever their namespace."""
 
     def __init__(
         self,
         retransmits: Map,
-        unlisted: Map,
+        segments: Map,
         attached: Sequence[Attached],
         opened: Opened,
         *,
@@ -34,30 +35,29 @@ class TcpRetransmitsProbe:
         hit_ns: int,
         released: Callable[[], None],
     ) -> None:
-        self._retransmits, self._unlisted, self._attached, self._opened = retransmits, unlisted, list(attached), opened
-        self._window_ns, self._hit_ns, self._released = window_ns, hit_ns, released
-        self._grown, self._told_unlisted = Grown(1), 0
-        self._window_from_ns = 0
-        self._closed = False
+        super().__init__([retransmits, segments], attached, window_ns=window_ns, released=released)
+        self._retransmits, self._segments = retransmits, segments.reader(0)
+        self._opened, self._hit_ns = opened, hit_ns
+        self._grown, self._told, self._told_unlisted = Grown(1), 0, 0
+        self._looked_ns = 0
 
-    def read(self, now_ns: int) -> Reading:
-        """Once a window, the segments that were sent again in it; those of flows that found no room as flow 0."""
-        if not self._window_from_ns:
-            self._window_from_ns = now_ns
-            return Reading()
-        span_ns = now_ns - self._window_from_ns
-        if span_ns < self._window_ns * 3 // 4:
-            return Reading()
-        self._window_from_ns = now_ns
+    def window(self, now_ns: int, span_ns: int) -> Reading:
+        """The segments that were sent again in it; those of flows that found no room as flow 0."""
+        segments, unlisted = self._segments.read().item()
+        time_ns = time.monotonic_ns()
+        if segments == self._told and time_ns - self._looked_ns < IDLE_NS:
+            return Reading()  # to look through all flows costs more than all else
+        self._told, self._looked_ns = segments, time_ns
         keys, values = self._retransmits.entries(TUPLE)
-        bound_ns = time.monotonic_ns() - IDLE_NS
-        for row in np.flatnonzero(values["last_ns"].astype(np.int64) < bound_ns).tolist():
+        bound_ns = time_ns - IDLE_NS
+        for row in np.flatnonzero(values["last_ns"].view(np.int64) < bound_ns).tolist():
             values[row] = self._retransmits.lookup(keys[row].tobytes(), delete=True)
             self._opened.forget(int(values["id"][row]))
         growth = self._grown.since(values["id"], values["segments"].reshape(-1, 1))[:, 0]
         grown = np.flatnonzero(growth)
-        unlisted = int(self._unlisted.at(0))
         more_unlisted, self._told_unlisted = unlisted - self._told_unlisted, unlisted
+        if not len(grown) and not more_unlisted:
+            return Reading()
         rows = empty_events(len(grown) + (more_unlisted > 0))
         rows["kind"], rows["side"], rows["quality"] = kinds.BY_NAME["TCP_RETRANSMIT"].code, kinds.SIDE_TX, kinds.EXACT
         rows["time_ns"] = rows["seen_ns"] = now_ns
@@ -68,21 +68,4 @@ class TcpRetransmitsProbe:
             self._opened.fact(int(values["id"][row]), keys[row].tobytes(), now_ns - span_ns) for row in grown.tolist()
         )
         facts = [fact for fact in told if fact is not None]
-        return Reading([Rows("host", rows, [""])] if len(rows) else [], (), facts, len(grown) * self._hit_ns)
-
-    def reduce(self) -> bool:
-        """There is nothing to give up."""
-        return False
-
-    def restore(self) -> None:
-        """Nothing was given up."""
-
-    def close(self) -> None:
-        """Detaches; may be called twice."""
-        for each in self._attached:
-            each.close()
-        if not self._closed:
-            self._closed = True
-            self._retransmits.close()
-            self._unlisted.close()
-            self._released()
+        return Reading([Rows("host", rows, [""])], (), facts, len(grown) * self._hit_ns)

@@ -85,6 +85,8 @@ class Counters:
         if not len(series):
             none = np.zeros(0, np.int64)
             return Deltas(none, none, none, np.zeros(0, np.uint8))
+        if (series[1:] > series[:-1]).all():
+            return self._take_one_each(series, time_ns, reading, since_ns)
         order = np.argsort(series, kind="stable")
         of = series[order]
         firsts = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
@@ -115,6 +117,27 @@ class Counters:
         by_row = np.argsort(rows)
         return Deltas(rows[by_row], span[by_row], value[by_row], quality[by_row])
 
+    def _take_one_each(self, series: Ints, time_ns: Ints, reading: Readings, since_ns: Ints | None) -> Deltas:
+        """The same for one reading of each series, in the order of their numbers: what a poller has."""
+        last_ns, last = self._last_ns[series], self._last[series]
+        readable = reading <= _full(self._limits[series, 0])
+        newer = time_ns > last_ns
+        old = readable & ~newer
+        if old.any():
+            at = np.flatnonzero(old)
+            self._count_old((time_ns == last_ns)[at], (reading == last)[at])
+        self.counted["readings_out_of_range"] += len(series) - int(readable.sum())
+        accepted = newer & readable
+        which = series[accepted]
+        self._last_ns[which], self._last[which] = time_ns[accepted], reading[accepted]
+        rows = np.flatnonzero(accepted & (last_ns != UNSEEN))
+        self.counted["baselines"] += len(which) - len(rows)
+        then_ns = last_ns[rows]
+        span = time_ns[rows] - then_ns
+        restarted = np.zeros(len(rows), np.bool_) if since_ns is None else since_ns[rows] > then_ns
+        value, quality = self._windows(series[rows], span, last[rows], reading[rows], restarted)
+        return Deltas(rows, span, value, quality)
+
     def _windows(
         self, of: Ints, span_ns: Ints, before: Readings, now: Readings, restarted: Bools
     ) -> tuple[Ints, npt.NDArray[np.uint8]]:
@@ -137,8 +160,9 @@ class Counters:
     def _count_left_out(self, times: Ints, counts: Readings, before: Ints, left_out: Bools) -> None:
         at = np.flatnonzero(left_out)
         then = before[at]
-        same_time = times[at] == times[then]
-        same_count = counts[at] == counts[then]
+        self._count_old(times[at] == times[then], counts[at] == counts[then])
+
+    def _count_old(self, same_time: Bools, same_count: Bools) -> None:
         self.counted["duplicates"] += int((same_time & same_count).sum())
         self.counted["conflicts"] += int((same_time & ~same_count).sum())
         self.counted["out_of_order"] += int((~same_time).sum())

@@ -13,7 +13,7 @@ import numpy as np
 from stream import kinds, wire
 from stream.batch import MARK_END, MAX_EVENTS, Batch, StreamKey
 from stream.errors import WireError
-from stream.record import EVENT, MAX_TIME_NS, Events, empty_events
+from stream.record import EVENT, MAX_TIME_NS, Events, empty_events, joined
 
 CLOCK_LEAD_NS = 5_000_000_000
 """A time further than this ahead of when the row was read is a wrong clock."""
@@ -98,7 +98,7 @@ class OutgoingStream:
         if not len(events):
             self.promise(mark_ns, now_ns)
             return []
-        rows = events.copy()
+        rows = joined([events])
         rows["device"] = 0
         if self._live:
             rows["seen_ns"][rows["seen_ns"] == 0] = now_ns
@@ -107,15 +107,15 @@ class OutgoingStream:
             raise WireError(f"a text belongs to no row or is longer than {MAX_TEXT_CHARS} characters")
         times = rows["time_ns"]
         late = times < self.mark_ns
-        rows["quality"][late] |= kinds.LATE
-        self.late_rows += int(late.sum())
         sealed: list[Sealed] = []
-        if late.any() and self._count:
-            # What is late on the wire then does not depend on how rows happened to share a value.
-            sealed.append(self.seal(now_s))
+        if late.any():
+            rows["quality"][late] |= kinds.LATE
+            self.late_rows += int(late.sum())
+            if self._count:
+                # What is late on the wire then does not depend on how rows happened to share a value.
+                sealed.append(self.seal(now_s))
         trusted = times
-        if self._live:
-            suspect = times > rows["seen_ns"] + CLOCK_LEAD_NS
+        if self._live and (suspect := times > rows["seen_ns"] + CLOCK_LEAD_NS).any():
             rows["quality"][suspect] |= kinds.CLOCK_SUSPECT
             self.suspect_rows += int(suspect.sum())
             trusted = times[~suspect]
@@ -138,7 +138,7 @@ class OutgoingStream:
             own = Loss(self._count, int(times.min()), int(times.max()))
         if losses:
             self._parts.append(self._loss_rows(losses))
-        events = np.concatenate(self._parts) if self._parts else empty_events(0)
+        events = joined(self._parts)
         batch = Batch(self.key, self.next_seq, self.mark_ns, tuple(self._ports), events, self.lost, tuple(self._texts))
         self.next_seq = batch.next_seq
         self._parts, self._count, self._ports, self._texts = [], 0, {}, []
@@ -169,7 +169,9 @@ class OutgoingStream:
     ) -> None:
         promised_ns = self.mark_ns
         # oldest_from[i]: least time from row i on, which a batch that ends in front of row i must not promise away.
-        oldest_from = np.minimum.accumulate(rows["time_ns"][::-1])[::-1]
+        oldest_from = rows["time_ns"]
+        if len(rows) > MAX_EVENTS - self._count:
+            oldest_from = np.minimum.accumulate(oldest_from[::-1])[::-1]
         position = 0
         while position < len(rows):
             take = min(MAX_EVENTS - self._count, len(rows) - position)
@@ -189,9 +191,10 @@ class OutgoingStream:
 
     def _with_own_ports(self, part: Events, ports: Sequence[str]) -> Events:
         """The rows with their ports as indexes into this batch's names, which hold only the ports that occur."""
-        used, index = np.unique(part["port"], return_inverse=True)
-        own = [self._ports.setdefault(ports[port], len(self._ports)) for port in used.tolist()]
-        part["port"] = np.array(own, np.uint16)[index]
+        used = np.bincount(part["port"]).nonzero()[0]
+        own = np.zeros(len(ports), np.uint16)
+        own[used] = [self._ports.setdefault(ports[port], len(self._ports)) for port in used.tolist()]
+        part["port"] = own[part["port"]]
         return part
 
     def _allowed(self, mark_ns: int, now_ns: int) -> int:

@@ -65,6 +65,7 @@ class Publisher:
         held_bytes: int = HELD_BYTES,
         hold_s: float = HOLD_S,
         deadline_s: float = CONNECT_DEADLINE_S,
+        batch_age_s: float = BATCH_AGE_S,
     ) -> None:
         self.fabric = fabric
         self.source = source
@@ -74,6 +75,7 @@ class Publisher:
         self._idle_mark_ns = idle_mark_ns or ((lambda _stream: clock_ns()) if live else None)
         self._clock_ns = clock_ns
         self._monotonic_s = monotonic_s
+        self._batch_age_s = batch_age_s
         self._streams: dict[tuple[str, str], OutgoingStream] = {}
         self._lives: dict[tuple[str, str], int] = {}
         """Times that a stream has ended."""
@@ -200,7 +202,7 @@ class Publisher:
         now_s = self._monotonic_s()
         for stream in self._streams.values():
             if stream.waiting_since_s is not None:
-                if now_s - stream.waiting_since_s >= BATCH_AGE_S:
+                if now_s - stream.waiting_since_s >= self._batch_age_s:
                     self._send_sealed(stream, stream.seal(now_s))
             elif now_s - stream.sealed_at_s >= IDLE_S - _SENT_AHEAD_S and (
                 self._idle_mark_ns is not None or stream.has_losses

@@ -124,6 +124,10 @@ def _settings(args: argparse.Namespace, loaded: Loaded) -> AgentSettings:
         raise ConfigError(
             f"--host-root {settings.root} is no folder", "give the one that holds the host's sys and proc"
         )
+    if not any((settings.root / name).is_dir() for name in ("sys", "proc")):
+        raise ConfigError(
+            f"--host-root {settings.root} holds neither sys nor proc", "give the folder that holds the host's"
+        )
     if args.threshold and not any(own.threshold_ns for own in settings.probes.values()):
         raise ConfigError("--threshold: none of these probes has one", "leave it out")
     if args.attach and not any(own.attach for own in settings.probes.values()):
@@ -146,15 +150,18 @@ def _publishes(args: argparse.Namespace, loaded: Loaded) -> bool:
 
 def _require_available(settings: AgentSettings) -> None:
     """Raises PausetraceError if none of the probes that were asked for by name can run here."""
-    from probes.opening import TableOpener
+    from probes.opening import TableOpener, none_runs
     from stream.errors import PausetraceError
 
     opener = TableOpener()
     reasons = {kind.name: opener.available(kind, settings.options(kind)) for kind in settings.kinds()}
     told = [(name, why) for name, why in reasons.items() if why is not None]
+    if told and len(told) == len(reasons):
+        if len(told) > 1:
+            raise none_runs([(name, "; ".join(filter(None, why))) for name, why in told])
+        ((name, why),) = told
+        raise PausetraceError(f"probe {name} cannot run here: {why.reason}", why.fix)
     for name, why in told:
-        if len(told) == len(reasons):
-            raise PausetraceError(f"probe {name} cannot run here: {why.reason}", why.fix)
         print(f"pausetrace: probe {name} cannot run here: {why.reason}", file=sys.stderr)
 
 
@@ -165,9 +172,12 @@ def _duration_s(args: argparse.Namespace) -> float | None:
     if args.duration is None:
         return None
     try:
-        return parse_duration(args.duration) / NS_PER_S
+        duration_s = parse_duration(args.duration) / NS_PER_S
     except ValueError as err:
         raise ConfigError(f"--duration {args.duration} {err}") from None
+    if duration_s <= 0:
+        raise ConfigError(f"--duration {args.duration} leaves no time for a read", "give one such as 30s")
+    return duration_s
 
 
 def _list(args: argparse.Namespace, loaded: Loaded) -> int:

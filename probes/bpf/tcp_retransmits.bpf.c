@@ -14,7 +14,13 @@ struct retransmits {
 };
 
 BPF_HASH(retransmits, struct flow_tuple, struct retransmits, 8192);
-BPF_ARRAY(retransmits_unlisted, u64, 1); /* segments of flows that found no room */
+
+struct retransmit_segments {
+    u64 all;      /* counted last, so that whoever finds it as before has nothing new to look for */
+    u64 unlisted; /* of flows that found no room */
+};
+
+BPF_ARRAY(retransmit_segments, struct retransmit_segments, 1);
 
 ALWAYS_INLINE int count_retransmit(u64 sock, u64 segments) {
     struct flow_tuple tuple = {};
@@ -42,15 +48,16 @@ ALWAYS_INLINE int count_retransmit(u64 sock, u64 segments) {
         retransmits.insert(&tuple, &opened);
         found = retransmits.lookup(&tuple);
     }
+    u32 zero = 0;
+    struct retransmit_segments *sum = retransmit_segments.lookup(&zero);
     if (found) {
         found->last_ns = bpf_ktime_get_ns();
         __sync_fetch_and_add(&found->segments, segments);
-    } else {
-        u32 zero = 0;
-        u64 *unlisted = retransmits_unlisted.lookup(&zero);
-        if (unlisted)
-            __sync_fetch_and_add(unlisted, segments);
+    } else if (sum) {
+        __sync_fetch_and_add(&sum->unlisted, segments);
     }
+    if (sum)
+        __sync_fetch_and_add(&sum->all, segments);
     return 0;
 }
 

@@ -1,8 +1,9 @@
-"""What waits for its time: rows that are taken, in whatever pieces, are those of NumPy's own sort and masks."""
+"""What waits for its time: rows that are taken, in whatever pieces, are those of the twin's lists."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from analytics import layout
@@ -11,6 +12,8 @@ from analytics.layout import Ints
 from analytics.row_store import RowStore
 from analytics.waiting import Named, Waiting
 from stream.record import empty_events, joined
+from tests.reference import waiting_rows as twin
+from tests.reference.waiting_rows import Row
 
 PORTS = 5
 
@@ -23,11 +26,16 @@ def random_rows(rng: np.random.Generator, count: int) -> Ints:
     return rows
 
 
+def as_told(rows: Ints, flows: npt.NDArray[np.uint64]) -> list[Row]:
+    """Rows by name."""
+    return [Row._make([*row, flow]) for row, flow in zip(rows.tolist(), flows.tolist(), strict=True)]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_leave_in_order_and_the_others_stay(seed: int) -> None:
     rng = np.random.default_rng(seed)
     store, rank = RowStore(), rng.permutation(PORTS)
-    waiting: list[list[int]] = []
+    waiting: list[Row] = []
     for _ in range(20):
         new, flows = random_rows(rng, int(rng.integers(0, 40))), rng.integers(0, 3, 60).astype(np.uint64)
         room, room_flows = store.room(len(new) + 7)  # more room than rows
@@ -35,26 +43,15 @@ def test_rows_leave_in_order_and_the_others_stay(seed: int) -> None:
         store.fill(len(new))
         paused = random_rows(rng, 3)
         store.add(paused)
-        waiting += [[*row, int(flow)] for row, flow in zip(new.tolist(), flows, strict=False)]
-        waiting += [[*row, 0] for row in paused.tolist()]
+        waiting += as_told(new, flows[: len(new)]) + as_told(paused, np.zeros(3, np.uint64))
         until_ns = int(rng.integers(0, 60)) * 1_000
-        twin = store.copy()
-        taken, of_flows = store.take(store.rows[:, layout.ROW_TIME] < until_ns, rank)
-
-        def place(row: list[int]) -> tuple[int, ...]:
-            queue = row[layout.ROW_QUEUE]
-            named = int(rank[queue // 8]) * 8 + queue % 8
-            return (row[layout.ROW_TIME], row[layout.ROW_TYPE], named, row[layout.ROW_START], row[layout.ROW_ORDER],
-                    row[layout.ROW_AMOUNT], row[-1])  # fmt: skip
-
-        due = sorted((row for row in waiting if row[layout.ROW_TIME] < until_ns), key=place)
-        waiting = [row for row in waiting if row[layout.ROW_TIME] >= until_ns]
-        told = [[*row, flow] for row, flow in zip(taken.tolist(), of_flows.tolist(), strict=True)]
-        assert list(map(place, told)) == list(map(place, due))
-        assert sorted(told) == sorted(due)
-        left, left_flows = store.state()
-        assert [[*row, flow] for row, flow in zip(left.tolist(), left_flows.tolist(), strict=True)] == waiting
-        assert len(twin) == len(due) + len(waiting)
+        copied = store.copy()
+        due, left = twin.due(waiting, until_ns, rank.tolist()), twin.left(waiting, until_ns)
+        assert as_told(*store.take(store.rows[:, layout.ROW_TIME] < until_ns, rank)) == due
+        waiting = left
+        rows, of_rows = store.state()
+        assert as_told(rows, of_rows) == waiting
+        assert len(copied) == len(due) + len(waiting)
 
 
 def test_a_store_goes_on_from_its_state() -> None:
@@ -70,14 +67,14 @@ def test_a_store_goes_on_from_its_state() -> None:
 
 @pytest.mark.parametrize("ids", [[0, 1, 2], [3 << 62, 1 << 63, (1 << 64) - 1, 0], list(range(0, 1 << 44, 1 << 34))])
 def test_flows_have_the_rows_in_which_they_came(ids: list[int]) -> None:
-    places = FlowPlaces()
+    places, plain = FlowPlaces(), twin.Places()
     rng = np.random.default_rng(1)
-    known: dict[int, int] = {}
-    for flow in [*ids, *ids, *rng.integers(0, 1 << 63, 500, np.uint64).tolist()]:
-        assert places.place(flow) == known.setdefault(flow, len(known))
-        asked = rng.permutation(np.array([*known, 5, 1 << 40, (1 << 63) + 5], np.uint64))
-        assert places.places(asked).tolist() == [known.get(each, -1) for each in asked.tolist()]
-    assert len(places) == len(known)
+    came = [*ids, *ids, *rng.integers(0, 1 << 63, 500, np.uint64).tolist()]
+    for count, flow in enumerate(came, 1):
+        assert places.place(flow) == plain.place(flow)
+        asked = rng.permutation(np.array([*came[:count], 5, 1 << 40, (1 << 63) + 5], np.uint64))
+        assert places.places(asked).tolist() == plain.places(asked.tolist())
+    assert len(places) == len(plain)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -132,6 +132,8 @@ WRONG = {
     "a way to attach of nothing": (["pcie", "--attach", "tcx"], 2, "--attach: packets alone has it"),
     "a way to attach that is none": (["packets", "--attach", "xdp"], 2, "which is none of auto, tcx, clsact, xdp-gen"),
     "a duration that is none": (["pressure", "--duration", "soon"], 2, "--duration soon is no duration"),
+    "a duration of nothing": (["pressure", "--duration", "0s"], 2, "--duration 0s leaves no time for a read; give"),
+    "a host root of something else": (["--host-root", "/usr"], 2, "--host-root /usr holds neither sys nor proc; give"),
     "a host root that is none": (["--host-root", "/nowhere"], 2, "--host-root /nowhere is no folder"),
     "a fabric with a slash": (["--fabric", "a/b"], 2, "--fabric: probes.fabric is 'a/b', not a name without /"),
     "a device with a bar": (["--device", "a|b"], 2, "--device: probes.device is 'a|b', not a name without /"),
@@ -156,6 +158,9 @@ def test_a_probe_that_was_asked_for_and_cannot_run_is_an_error(host: Path) -> No
     done = run("runqueue", "--host-root", host)
     assert done.returncode == 1
     assert done.stderr.startswith("pausetrace: error: probe runqueue cannot run here: ")
+    done = run("runqueue", "block", "--host-root", host)
+    assert done.returncode == 1
+    assert done.stderr.startswith("pausetrace: error: no probe can run here: probes runqueue, block: programs run in ")
     done = run("runqueue", "pcie", "--host-root", host, "--duration", "200ms")
     assert done.returncode == 0
     assert "pausetrace: probe runqueue cannot run here: " in done.stderr

@@ -38,7 +38,7 @@ def settings_of(*kinds: ProbeKind, cpu_share: float = 1.0, device: str = "h1", r
 def row(topic: str, time_ns: int, span_ns: int = 0, value: int = 1, kind: str = "") -> Rows:
     """One row of the host."""
     events = empty_events(1)
-    events["kind"] = BY_NAME[kind or {"host": "CPU_THROTTLE", "pcie": "PCIE_WIDTH"}[topic]].code
+    events["kind"] = BY_NAME[kind or {"host": "CPU_THROTTLE", "pcie": "PCIE_SPEED"}[topic]].code
     events["time_ns"], events["span_ns"], events["value"] = time_ns, span_ns, value
     return Rows(topic, events, ("eth0",))
 

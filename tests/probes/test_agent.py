@@ -273,7 +273,7 @@ def test_where_no_probe_at_all_can_run_an_agent_may_give_up() -> None:
     opener = SampleOpener(fail=lambda _kind: UnavailableError("no tracefs", "mount it"))
     output = Gathered(promises)
     agent = Agent(settings_of(SUMS), output, promises, table=TABLE, opener=opener, give_up=True)
-    with pytest.raises(PausetraceError, match="probe sums: no tracefs; mount it"):
+    with pytest.raises(PausetraceError, match="no probe can run here: probe sums: no tracefs; mount it"):
         agent.run(threading.Event(), duration_s=20)
     assert output.closed is False
 

@@ -47,6 +47,15 @@ def output_on(settings: KafkaSettings, promises: Promises) -> KafkaOutput:
     return KafkaOutput(settings, "lab", "h1", promises)
 
 
+def begun(settings: KafkaSettings, kind: ProbeKind) -> tuple[KafkaOutput, Promises]:
+    """An output that expects a probe, which has just been opened."""
+    promises = Promises()
+    output = output_on(settings, promises)
+    output.expect([kind])
+    promises.opens(kind)
+    return output, promises
+
+
 def values_of(settings: KafkaSettings, topic: str) -> list[int]:
     """The values of all rows but losses, in the order of the stream."""
     batches = sorted(batches_on(settings, topic), key=lambda batch: batch.seq)
@@ -98,11 +107,8 @@ def test_a_window_and_instants_on_one_topic_are_never_late(embedded_broker: Embe
 
 
 def test_an_idle_stream_promises_times_behind_what_is_on_its_way(embedded_broker: EmbeddedBroker) -> None:
-    promises = Promises()
     kafka = embedded_broker.settings
-    output = output_on(kafka, promises)
-    output.expect([RING])
-    promises.opens(RING)
+    output, promises = begun(kafka, RING)
     output.take([Taken(RING, read_ns := promises.reads(RING), Reading())])
     begun_s = time.monotonic()
     while time.monotonic() < begun_s + 2.2:
@@ -116,6 +122,34 @@ def test_an_idle_stream_promises_times_behind_what_is_on_its_way(embedded_broker
     assert len(idle) >= 2
     assert all(batch.mark_ns <= instant_ns for batch in idle)
     assert output.counters["late_rows"] == 0
+
+
+def test_rows_leave_as_they_are_taken_and_the_idle_values_of_other_streams_with_them(
+    embedded_broker: EmbeddedBroker,
+) -> None:
+    now_ns = [time.time_ns()]
+    promises = Promises(lambda: now_ns[0])
+    kafka = embedded_broker.settings
+    output = KafkaOutput(
+        kafka, "lab", "h1", promises, clock_ns=lambda: now_ns[0], monotonic_s=lambda: now_ns[0] / S
+    )  # fmt: skip
+    output.expect([SUMS, STATES])
+    promises.opens(SUMS)
+    promises.opens(STATES)
+    output.take([Taken(kind, promises.reads(kind), Reading()) for kind in (SUMS, STATES)])
+    read_ns = []
+    for second in range(4):
+        now_ns[0] += S // 2
+        output.turn()
+        assert output.counters["values"] == 2 * second
+        now_ns[0] += S // 2
+        read_ns.append(promises.reads(SUMS))
+        output.take([Taken(SUMS, read_ns[-1], Reading([row("host", read_ns[-1])]))])
+        output.turn()
+        assert output.counters["values"] == 2 * (second + 1)
+    output.close()
+    assert [len(batch.events) for batch in batches_on(kafka, "host")] == [1] * 4
+    assert [(len(batch.events), batch.mark_ns) for batch in batches_on(kafka, "pcie")] == [(0, at) for at in read_ns]
 
 
 @contextlib.contextmanager
@@ -169,11 +203,8 @@ def _fail(probe: SampleProbe) -> None:
 def test_rows_that_no_reader_takes_are_left_out_and_the_others_go(
     embedded_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    promises = Promises()
     kafka = embedded_broker.settings
-    output = output_on(kafka, promises)
-    output.expect([SUMS])
-    promises.opens(SUMS)
+    output, promises = begun(kafka, SUMS)
     now_ns = promises.reads(SUMS)
     foreign = row("pcie", now_ns)._replace(topic="host")
     nameless = row("host", now_ns)._replace(ports=("n" * 300,))
@@ -189,10 +220,7 @@ def test_rows_that_no_reader_takes_are_left_out_and_the_others_go(
 
 
 def test_what_is_of_the_whole_host_has_the_name_of_no_port(embedded_broker: EmbeddedBroker) -> None:
-    promises = Promises()
-    output = output_on(embedded_broker.settings, promises)
-    output.expect([SUMS])
-    promises.opens(SUMS)
+    output, promises = begun(embedded_broker.settings, SUMS)
     now_ns = promises.reads(SUMS)
     output.take([Taken(SUMS, now_ns, Reading([row("host", now_ns)._replace(ports=("",))]))])
     output.close()
@@ -201,11 +229,8 @@ def test_what_is_of_the_whole_host_has_the_name_of_no_port(embedded_broker: Embe
 
 
 def test_facts_get_the_stream_of_their_topic(embedded_broker: EmbeddedBroker) -> None:
-    promises = Promises()
     kafka = embedded_broker.settings
-    output = output_on(kafka, promises)
-    output.expect([NAMES])
-    promises.opens(NAMES)
+    output, promises = begun(kafka, NAMES)
     now_ns = promises.reads(NAMES)
     fact = Device("-", "h1", "host", now_ns, UNSENT, aliases=("h1.example.net",))
     output.take([Taken(NAMES, now_ns, Reading(facts=[fact]))])
@@ -283,10 +308,7 @@ def test_health_says_what_is_wrong(embedded_broker: EmbeddedBroker) -> None:
 def test_missing_topics_end_the_agent_with_the_next_step() -> None:
     with EmbeddedBroker(prefix="other") as broker:
         settings = KafkaSettings(broker.bootstrap_servers, "fabric")
-        promises = Promises()
-        output = output_on(settings, promises)
-        output.expect([SUMS])
-        promises.opens(SUMS)
+        output, promises = begun(settings, SUMS)
         with pytest.raises(BrokerError, match="pausetrace topics create"):
             output.take([Taken(SUMS, promises.reads(SUMS), Reading())])
         output.close(in_order=False)
@@ -298,11 +320,8 @@ def test_a_broker_that_is_not_there_at_the_start_is_an_error() -> None:
 
 
 def test_a_reading_of_many_rows_is_promised_away_only_behind_its_last(embedded_broker: EmbeddedBroker) -> None:
-    promises = Promises()
     kafka = embedded_broker.settings
-    output = output_on(kafka, promises)
-    output.expect([RING])
-    promises.opens(RING)
+    output, promises = begun(kafka, RING)
     first_ns = promises.reads(RING)
     output.take([Taken(RING, first_ns, Reading())])
     read_ns = promises.reads(RING)

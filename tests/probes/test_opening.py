@@ -1,10 +1,12 @@
-"""Runners open their probes at the same time, each in its thread, while nothing is imported yet."""
+"""Runners open their probes at the same time, each in its thread; and what is told where nothing can be opened."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+from probes.opening import none_runs
 
 OPEN = """
 import sys, threading, time
@@ -41,3 +43,11 @@ def test_threads_that_need_modules_of_each_other_at_once_all_get_them_whole() ->
         [sys.executable, "-c", OPEN], capture_output=True, text=True, timeout=60, check=False, cwd=root
     )  # fmt: skip
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+def test_where_nothing_runs_the_first_reasons_are_told_each_once() -> None:
+    told = none_runs([("a", "no NIC"), ("b", "no bcc"), ("c", "no NIC"), ("d", "no GPU"), ("e", "no BTF"), ("f", "x")])
+    assert str(told) == (
+        "no probe can run here: probes a, c: no NIC; probe b: no bcc; probe d: no GPU; and 2 more; "
+        "pausetrace probe --list tells all"
+    )

@@ -53,21 +53,18 @@ def one(bits: int = 64, most_per_s: int = BYTES_PER_S, period_ns: int = SECOND_N
     return counters
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
-@given(sorts=st.lists(SORTS, min_size=3, max_size=3), told=READINGS, cut=st.integers(0, 40))
-def test_deltas_are_those_of_the_twin_in_any_cut(
-    sorts: list[tuple[int, int, int, int]], told: list[tuple[int, int, bool, int, int | None]], cut: int
-) -> None:
+Told = tuple[int, int, int, int | None]
+"""Number of the series, time, count, and since when it counts."""
+
+
+def check(sorts: list[tuple[int, int, int, int]], parts: list[list[Told]]) -> None:
+    """Takes the parts one after another, over snapshots, and compares with the twins."""
     counters, twins = Counters(), []
     for bits, most_per_s, stamp_error_ns, period_ns in sorts:
         counters.add(1, bits=bits, most_per_s=most_per_s, stamp_error_ns=stamp_error_ns, period_ns=period_ns)
         twins.append(PlainCounter(bits, most_per_s, stamp_error_ns, period_ns))
-    rows, now_ns = [], 100
-    for number, step_ns, back, count, since_ns in told:
-        now_ns += -min(step_ns, now_ns) if back and step_ns < 10 else step_ns
-        rows.append((number, now_ns, count % 2 ** twins[number].bits if count % 3 else count, since_ns))
     made, expected = [], []
-    for part in (rows[:cut], rows[cut:]):
+    for part in parts:
         deltas = counters.take(
             np.array([row[0] for row in part], np.int64),
             np.array([row[1] for row in part], np.int64),
@@ -86,6 +83,37 @@ def test_deltas_are_those_of_the_twin_in_any_cut(
     assert made == expected
     counted = sum((twin.counted for twin in twins), start=type(counters.counted)())
     assert +counters.counted == +counted
+
+
+def readings(sorts: list[tuple[int, int, int, int]], told: list[tuple[int, int, bool, int, int | None]]) -> list[Told]:
+    """Times from steps, and counts of which most fit the series' bits."""
+    rows, now_ns = [], 100
+    for number, step_ns, back, count, since_ns in told:
+        now_ns += -min(step_ns, now_ns) if back and step_ns < 10 else step_ns
+        rows.append((number, now_ns, count % 2 ** sorts[number][0] if count % 3 else count, since_ns))
+    return rows
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(sorts=st.lists(SORTS, min_size=3, max_size=3), told=READINGS, cut=st.integers(0, 40))
+def test_deltas_are_those_of_the_twin_in_any_cut(
+    sorts: list[tuple[int, int, int, int]], told: list[tuple[int, int, bool, int, int | None]], cut: int
+) -> None:
+    rows = readings(sorts, told)
+    check(sorts, [rows[:cut], rows[cut:]])
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(sorts=st.lists(SORTS, min_size=3, max_size=3), told=READINGS)
+def test_deltas_of_one_reading_of_each_series_are_those_of_the_twin(
+    sorts: list[tuple[int, int, int, int]], told: list[tuple[int, int, bool, int, int | None]]
+) -> None:
+    parts: list[list[Told]] = [[]]
+    for row in readings(sorts, told):
+        if parts[-1] and parts[-1][-1][0] >= row[0]:
+            parts.append([])
+        parts[-1].append(row)
+    check(sorts, parts)
 
 
 def test_the_first_reading_is_a_baseline_however_large_it_is() -> None:
