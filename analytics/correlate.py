@@ -15,6 +15,7 @@ from itertools import islice
 import msgspec
 
 from analytics import layout
+from analytics.coverage import coverage_of
 from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, input_stream
 from analytics.layout import FOREVER, NEVER
@@ -33,6 +34,7 @@ from stream.messages import Item
 from stream.progress import Settled
 from stream.record import MAX_TIME_NS, picked, words
 from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspended, SourceUp, announced_as
+from stream.source_health import Coverage
 from stream.topics import FACTS
 
 VERSION = 5
@@ -99,6 +101,10 @@ class Correlate:
     def settled(self) -> dict[str, Settled]:
         """By fabric: how far its cascades are final, and how many streams that waits for."""
         return {name: Settled(fabric.settled_ns, *fabric.counts()) for name, fabric in self._fabrics.items()}
+
+    def coverage(self) -> dict[str, Coverage]:
+        """By fabric, what is seen of it now."""
+        return {name: coverage_of(fabric) for name, fabric in self._fabrics.items()}
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""

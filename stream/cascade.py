@@ -165,6 +165,8 @@ class Cascade(msgspec.Struct, frozen=True):
     """Polls that carry pause, null where no device is polled: below 3, one of them decides too much."""
     poll_ns: Count | None = None
     """How long the longest of these polls is."""
+    stall_rank_ns: Count = 0
+    """What slow steps cost a job: by how much longer than usual they lasted, times its ranks; 0 where nobody knows."""
 
 
 def cascade_key(cascade: Cascade) -> bytes:
