@@ -59,9 +59,8 @@ def sampled_confidence_of(
     coverage = min(1.0, covered_ns / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
     # A poll of a queue's depth is worth more than its time: with no switch that reports anything, nobody saw a queue.
     evidence = min(1.0, (1 + kinds_seen.bit_count()) / EVIDENCE_KINDS) if kinds_seen else 1 / EVIDENCE_KINDS
-    if roots and roots[0].root_class == UNCLASSIFIED:
-        # Polls hide rates and the length of stops: a root whose class they do not show is less than a verdict.
-        evidence *= 0.5
+    if roots:
+        evidence *= _by_class(roots[0].root_class, part)
     # Stops without durations, or of silent devices, are weighed by guesses.
     coverage *= 1.0 - 0.5 * (1.0 - part.durations)
     missing = (
@@ -76,6 +75,15 @@ def sampled_confidence_of(
         tuple(sentence for sentence, holds in missing if holds),
         {name: round(PPM * value) for name, value in parts.items()},
     )
+
+
+def _by_class(root_class: str, part: Part) -> float:
+    """What a class leaves of the evidence: polls hide rates, the length of stops, and whether a ring still moves."""
+    if root_class == "cyclic_dependency":
+        return 0.25
+    if root_class == UNCLASSIFIED:
+        return 0.5 if part.hedged else 0.9
+    return 1.0
 
 
 def _logistic(x: float) -> float:

@@ -1,7 +1,8 @@
 """What `evaluate` says of the recorded traces under seven disturbances, 20 seeds each: tables for docs/diagnosis.md.
 
 One tells how often each confidence is right, one what each disturbance costs. `--write FILE` replaces the marked places
-there. With `--polls`: of polled traces, suspect sets scored as if they were verdicts, for docs/sampled.md. Nothing is timed, so that any number of `--workers` gives the same tables.
+there. With `--polls`: of polled traces, suspect sets scored as if they were verdicts, for docs/sampled.md. Nothing is
+timed, so that any number of `--workers` gives the same tables.
 """
 
 from __future__ import annotations

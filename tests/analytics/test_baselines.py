@@ -15,7 +15,7 @@ def test_usual_values_and_sums_are_those_of_numpy(seed: int) -> None:
     random = Random(seed)
     state, scratch = np.zeros((1, COLUMNS)), np.zeros(PERIODS)
     past: list[float] = []
-    total = 0.0
+    total = usual = 0.0
     for _ in range(120):
         quiet = random.choice((0, 0, 0, 1, 5, PERIODS))
         value = random.choice((0.0, random.random(), 0.1 + 0.02 * random.random()))

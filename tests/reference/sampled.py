@@ -233,7 +233,7 @@ class Chain:
         if rule != "low":
             return main
         depth = next(depth for other, depth, _ in self.edges[port] if other == egress)
-        paused = self.counted.paused_ns[egress]
+        stopped_ns = self.counted.paused_ns[egress]
         waves = (1 + self._n(port)) * depth / self.counted.bytes_per_ns
-        burst = min(self._busy(egress), max(self.reaches[egress] - paused, 0.0), waves)
-        return min(main, self._reach(egress) / (paused + burst) if burst > 0 else 1.0)
+        burst = min(self._busy(egress), max(self.reaches[egress] - stopped_ns, 0.0), waves)
+        return min(main, self._reach(egress) / (stopped_ns + burst) if burst > 0 else 1.0)
