@@ -16,9 +16,11 @@ MAX_EDGES = 192
 """Ends of windows that matter to one queue in one period; a queue that has more is taken as spread evenly."""
 WINDOW_START, WINDOW_END, WINDOW_STOPS, WINDOW_PAUSED = range(4)
 """Columns of a window: ns; stops (or frames), paused ns, -1 where not known."""
-OUT_STOPS, OUT_PAUSED, OUT_LENGTH = range(3)
+OUT_STOPS, OUT_PAUSED, OUT_LENGTH, OUT_CUT = range(4)
+OUT_COLUMNS = 4
 """Columns of what comes out: stops and paused ns in the period (paused -1: no window knows), and the length of the
-windows that they are from, weighed by stops: one that is longer than the period tells of fewer periods."""
+windows that they are from, weighed by stops: one that is longer than the period tells of fewer periods; and whether a
+window goes beyond the period, so that when it counted is not sure."""
 
 
 @kernel
@@ -45,13 +47,15 @@ def locate(
         out[queue, OUT_PAUSED] = 0.0
         count = 0
         simple = 2 * (last - first + last_other - first_other) + 2 > MAX_EDGES
-        # The other end's windows say something where they lie inside what this end tells of.
+        # The other end's windows say how much they hold where they lie inside what this end tells of.
         hull_begin, hull_end = end_ns, begin_ns
         for w in range(first, last):
             hull_begin, hull_end = min(hull_begin, own[w, WINDOW_START]), max(hull_end, own[w, WINDOW_END])
-            if own[w, WINDOW_START] < begin_ns < own[w, WINDOW_END] or own[w, WINDOW_START] < end_ns < own[w, WINDOW_END]:
+            start, stop = own[w, WINDOW_START], own[w, WINDOW_END]
+            if start < begin_ns < stop or start < end_ns < stop:
                 count += 1
         aligned = count == 0
+        out[queue, OUT_CUT] = 0.0 if aligned else 1.0
         count = 0
         if not simple and not aligned and last_other > first_other:
             edges[0], edges[1] = begin_ns, end_ns
@@ -60,9 +64,8 @@ def locate(
                 edges[count], edges[count + 1] = own[w, WINDOW_START], own[w, WINDOW_END]
                 count += 2
             for w in range(first_other, last_other):
-                if hull_begin <= other[w, WINDOW_START] and other[w, WINDOW_END] <= hull_end:
-                    edges[count], edges[count + 1] = other[w, WINDOW_START], other[w, WINDOW_END]
-                    count += 2
+                edges[count], edges[count + 1] = other[w, WINDOW_START], other[w, WINDOW_END]
+                count += 2
             for i in range(1, count):
                 value, place = edges[i], i
                 while place > 0 and edges[place - 1] > value:

@@ -12,7 +12,7 @@ import numpy as np
 
 from analytics import layout
 from analytics.layout import Bools, Floats, Ints
-from analytics.poll_grid import MAX_EDGES, OUT_LENGTH, OUT_PAUSED, OUT_STOPS, locate
+from analytics.poll_grid import MAX_EDGES, OUT_COLUMNS, OUT_CUT, OUT_LENGTH, OUT_PAUSED, OUT_STOPS, locate
 from analytics.sampled_blame import Period
 from analytics.topology import PRIORITIES, Topology
 from stream import kinds
@@ -44,6 +44,12 @@ class Told(NamedTuple):
     estimated: Bools
     repaired: Bools
     period: Period
+    aligned: bool
+    """Whether no poll that tells of stops goes beyond the period."""
+
+
+_Entry = tuple[int, float, float, float, bool, bool, bool]
+"""Stops of one port: port, stops, paused ns, length of its polls, and whether logged, estimated, repaired."""
 
 
 class Polls:
@@ -75,9 +81,11 @@ class Polls:
         if told.any():
             stops = np.where(paused, extra, value)
             stops = np.where(stops < 0, -1, stops)
-            self._add(OWN, told & ~sent, events, ports, topology, lag_ns, stops, np.where(paused & (value >= 0), value, -1))
+            times = np.where(paused & (value >= 0), value, -1)
+            self._add(OWN, told & ~sent, events, ports, topology, lag_ns, stops, times)
             peers = np.where(sent, topology.port_peer[ports], -1)
-            self._add(OTHER, told & sent & (peers >= 0) & (stops >= 0), events, peers, topology, lag_ns, stops, stops, ports)
+            by_others = told & sent & (peers >= 0) & (stops >= 0)
+            self._add(OTHER, by_others, events, peers, topology, lag_ns, stops, stops, ports)
         for table, code, side in (
             (DEPTH, kinds.QUEUE_DEPTH, None), (SENT, kinds.PORT_BYTES, True), (RECEIVED, kinds.PORT_BYTES, False),
             (MARKED, kinds.ECN_MARKED, True),
@@ -143,19 +151,25 @@ class Polls:
         self._join()
         length_ns = end_ns - begin_ns
         # Sums of floats depend on their order, and rows came in any.
-        near = [
+        near_own, near_other = (
             _apart(rows[(rows[:, START] < end_ns + 2 * length_ns) & (rows[:, END] > begin_ns - 2 * length_ns)
                         & (rows[:, END] <= known_ns)])
             for rows in (self._tables[OWN], self._tables[OTHER])
-        ]  # fmt: skip
-        keys, stops, paused, lengths = _located(*near, begin_ns, end_ns)
-        found = {key: values for key, *values in zip(keys.tolist(), stops.tolist(), paused.tolist(), lengths.tolist())}
-        own, other = (_stops_by_key(rows, begin_ns, end_ns) for rows in near)
+        )  # fmt: skip
+        keys, at = _located(near_own, near_other, begin_ns, end_ns)
+        columns = [OUT_STOPS, OUT_PAUSED, OUT_LENGTH]
+        found = dict(zip(keys.tolist(), at[:, columns].tolist()))
+        around: dict[int, float] = {}
+        aligned = not at[:, OUT_CUT].any()
+        if not aligned:
+            wide_keys, wide = _located(near_own, near_other, begin_ns - length_ns, end_ns + length_ns)
+            around = dict(zip(wide_keys.tolist(), wide[:, OUT_PAUSED].tolist()))
+        own, other = (_stops_by_key(rows, begin_ns, end_ns) for rows in (near_own, near_other))
         self._repair(found, own, other, topology, logs, silent, length_ns)
         logged = self._by_logs(begin_ns, end_ns)
         entries = self._entries(found, own, other, logged, topology, logs, length_ns)
         return [
-            self._of_priority(priority, entries[priority], begin_ns, end_ns, known_ns, topology)
+            self._of_priority(priority, entries[priority], around, begin_ns, end_ns, known_ns, topology, aligned)
             for priority in sorted(entries)
         ]
 
@@ -191,13 +205,13 @@ class Polls:
     def _entries(
         self, found: dict[int, list[float]], own: dict[int, float], other: dict[int, float],
         logged: dict[int, tuple[float, float]], topology: Topology, logs: Bools, length_ns: int,
-    ) -> dict[int, list[tuple[int, float, float, float, bool, bool, bool]]]:  # fmt: skip
-        """By priority: port, stops, paused ns, length of its polls, and whether logged, estimated, repaired."""
+    ) -> dict[int, list[_Entry]]:  # fmt: skip
+        """The stops of each priority, by port."""
         mass = np.zeros(CODES)
         for key, (_, paused, _) in found.items():
             mass[key % CODES] += max(paused, 0.0)
         main = int(np.argmax(mass[:PRIORITIES]))
-        entries: dict[int, dict[int, tuple[int, float, float, float, bool, bool, bool]]] = {}
+        entries: dict[int, dict[int, _Entry]] = {}
         for key, (stops, paused, poll_ns) in sorted(found.items()):
             port, code = divmod(key, CODES)
             peer = int(topology.port_peer[port])
@@ -214,22 +228,25 @@ class Polls:
                 continue
             priority = main if code == PRIORITIES else code
             length = float(length_ns) if repaired or poll_ns <= 0 else poll_ns
-            entries.setdefault(priority, {}).setdefault(
-                port, (port, max(stops, 1e-3), min(paused, float(length_ns)), length, False, estimated or repaired, repaired)
-            )
+            paused = min(paused, float(length_ns))
+            entry = (port, max(stops, 1e-3), paused, length, False, estimated or repaired, repaired)
+            entries.setdefault(priority, {}).setdefault(port, entry)
         for key, (stops, paused) in sorted(logged.items()):
             port, code = divmod(key, CODES)
             entries.setdefault(code, {})[port] = (port, max(stops, 1e-3), paused, 0.0, True, False, False)
         return {priority: [by_port[port] for port in sorted(by_port)] for priority, by_port in entries.items()}
 
     def _of_priority(
-        self, priority: int, entries: list[tuple[int, float, float, float, bool, bool, bool]], begin_ns: int, end_ns: int,
-        known_ns: int, topology: Topology,
+        self, priority: int, entries: list[_Entry], around: dict[int, float], begin_ns: int, end_ns: int,
+        known_ns: int, topology: Topology, aligned: bool,
     ) -> Told:  # fmt: skip
         count = len(topology.port_peer)
         ports = np.array([entry[0] for entry in entries], np.int64)
         stops, paused = np.zeros(count), np.zeros(count)
         stops[ports], paused[ports] = [entry[1] for entry in entries], [entry[2] for entry in entries]
+        around_ns = paused.copy()
+        for port in ports.tolist():
+            around_ns[port] = max(paused[port], around.get(port * CODES + priority, 0.0))
         sent = self._sum(SENT, priority, begin_ns, end_ns, known_ns, count)
         received = self._sum(RECEIVED, priority, begin_ns, end_ns, known_ns, count)
         marked = self._sum(MARKED, priority, begin_ns, end_ns, known_ns, count)
@@ -245,11 +262,12 @@ class Polls:
         counted[topology.port_device[linked]] |= counts[topology.port_device[peer[linked]]]
         self._carry(priority, ports, begin_ns, end_ns, known_ns, peak, sent, count)
         period = Period(
-            float(end_ns - begin_ns), paused, stops, sent, received, peak, marked, tells[:, DEPTH], tells[:, MARKED], counted
-        )
+            float(end_ns - begin_ns), paused, stops, sent, received, peak, marked, tells[:, DEPTH], tells[:, MARKED],
+            counted, around_ns,
+        )  # fmt: skip
         flags = np.array([entry[4:] for entry in entries], np.bool_).reshape(-1, 3)
         lengths = np.array([entry[3] for entry in entries])
-        return Told(priority, ports, lengths, flags[:, 0], flags[:, 1], flags[:, 2], period)
+        return Told(priority, ports, lengths, flags[:, 0], flags[:, 1], flags[:, 2], period, aligned)
 
     def _carry(
         self, priority: int, ports: Ints, begin_ns: int, end_ns: int, known_ns: int, peak: Floats, sent: Floats,
@@ -344,9 +362,8 @@ class Polls:
         logged = self._logged.copy()
         logged[:, 0] = meant[logged[:, 0] // CODES] * CODES + logged[:, 0] % CODES
         self._logged = logged[np.lexsort((logged[:, 1], logged[:, 0]))]
-        self._held = {
-            int(meant[queue // PRIORITIES]) * PRIORITIES + queue % PRIORITIES: held for queue, held in self._held.items()
-        }
+        held = [(int(meant[queue // PRIORITIES]), queue % PRIORITIES, depth) for queue, depth in self._held.items()]
+        self._held = {port * PRIORITIES + priority: depth for port, priority, depth in held}
         for device, other in topology.moved_devices.items():
             self._tells_since[other] = np.minimum(self._tells_since[other], self._tells_since[device])
 
@@ -373,11 +390,11 @@ def _key(queue: int) -> int:
     return queue // PRIORITIES * CODES + queue % PRIORITIES
 
 
-def _located(own: Ints, other: Ints, begin_ns: int, end_ns: int) -> tuple[Ints, Floats, Floats, Floats]:
-    """Keys that have an own window in the period, and their stops, paused ns and length of polls."""
+def _located(own: Ints, other: Ints, begin_ns: int, end_ns: int) -> tuple[Ints, Floats]:
+    """Keys that have an own window in the period, and what `locate` says of each."""
     keys = np.unique(own[(own[:, START] < end_ns) & (own[:, END] > begin_ns), KEY])
     own, other = (rows[np.isin(rows[:, KEY], keys)] for rows in (own, other))
-    out = np.zeros((len(keys), 3))
+    out = np.zeros((len(keys), OUT_COLUMNS))
     bounds = np.append(keys, np.iinfo(np.int64).max)
     columns = [START, END, FIRST, SECOND]
     locate(
@@ -386,7 +403,7 @@ def _located(own: Ints, other: Ints, begin_ns: int, end_ns: int) -> tuple[Ints, 
         np.searchsorted(other[:, KEY], bounds), np.ascontiguousarray(other[:, columns]),
         out, np.zeros(MAX_EDGES, np.int64), np.zeros(MAX_EDGES),
     )  # fmt: skip
-    return keys, out[:, OUT_STOPS], out[:, OUT_PAUSED], out[:, OUT_LENGTH]
+    return keys, out
 
 
 def _apart(rows: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""Cascades of devices that are polled: periods of counters, each blamed for itself, added up while they belong together.
+"""Cascades of polled devices: periods of counters, each blamed for itself, added up while they belong together.
 
 In: settled rows, the roster's announcements, stops of devices that log them. Out: closed cascades, in the form in which
 the engine tells its own. A device is exact if it logs its pauses, else sampled; both may meet in one cascade.
@@ -118,9 +118,7 @@ class Sampled:
         self._next_ns = max(self._met_ns - periods * self._period_ns, self._before_ns)
         return True
 
-    def step(
-        self, due_ns: int, topology: Topology, announced: Announced, on_closed: Callable[[Closed], None]
-    ) -> None:
+    def step(self, due_ns: int, topology: Topology, announced: Announced, on_closed: Callable[[Closed], None]) -> None:
         """Looks at one period, then goes on to the next; where nothing is paused, until something is."""
         begin_ns, end_ns = self._next_ns, self._next_ns + self._period_ns
         logs = self._logs(due_ns, topology)
@@ -340,4 +338,3 @@ def _roots_of(blamed: Blamed, group: Ints, priority: int) -> set[int]:
     """Roots (with priority, as the engine numbers them) that some stop of the group blames."""
     columns = np.flatnonzero((blamed.shares[0][group] >= layout.JOIN_SHARE).any(axis=0))
     return {with_priority(int(root), priority) for root in blamed.roots[columns] if root & 3 != layout.ROOT_SPECIAL}
-

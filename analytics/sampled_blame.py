@@ -63,14 +63,16 @@ class Period(NamedTuple):
     depths: Bools
     marks: Bools
     counted: Bools
+    around_ns: Floats
+    """Paused time, where polls are not aligned that of the periods before and after too: when it was is not sure."""
 
 
 class Blamed(NamedTuple):
     """Blame of stopped ports: `ports` (n,), their `roots` (r,) without priority, `shares` float64 (RULES, n, r).
 
-    A root is port * 4 + ROOT_EGRESS, device * 4 + ROOT_HOST or ROOT_UNKNOWN, or ROOT_CYCLE; `shares` of a port sum to 1.
-    Edges: of a stopped port (place in `ports`) an egress port of its pauser, its weight, and the part that it passes
-    on, by MAIN.
+    A root is port * 4 + ROOT_EGRESS, device * 4 + ROOT_HOST or ROOT_UNKNOWN, or ROOT_CYCLE; the shares of a port sum
+    to 1. Edges: of a stopped port (place in `ports`) an egress port of its pauser, its weight, and the part that it
+    passes on, by MAIN.
     """
 
     ports: Ints
@@ -120,8 +122,8 @@ def blame_period(period: Period, topology: Topology, transit: Transit) -> Blamed
     _weigh(ports, fan, period.length_ns, reach, stops, busy, speed, weight)
     _rings(fan.start, fan.target, weight[MAIN], ring, work)
     _lengths(ports, fan.start, fan.target, weight[MAIN], reach, length, work[0])
-    _pass_on(ports, fan, period.length_ns, reach, short, period.paused_ns, stops, busy, speed, ring, length,
-             weight, passed)  # fmt: skip
+    _pass_on(ports, fan, period.length_ns, reach, short, period.paused_ns, period.around_ns, stops, busy, speed, ring,
+             length, weight, passed)  # fmt: skip
     roots = np.unique(np.concatenate((fan.port * 4 + EGRESS, ends[ends >= 0], [CYCLE])))
     column = np.searchsorted(roots, fan.port * 4 + EGRESS)
     end_column = np.where(ends >= 0, np.searchsorted(roots, np.maximum(ends, 0)), -1)
@@ -207,7 +209,7 @@ def _fit(table: Floats, rows: Floats, columns: Floats) -> None:
 
 
 def _heights(period: Period, device: int, egresses: Ints) -> Floats:
-    """Depths of a switch's egresses: watermarks, else marks, else one that is alike for all that sent or are stopped."""
+    """Depths of a switch's egresses: watermarks, else marks, else alike for all that sent or are stopped."""
     stopped = period.paused_ns[egresses] > 0
     if period.depths[device]:
         height = period.peak_bytes[egresses]
@@ -252,8 +254,8 @@ def _weigh(
 
 @kernel
 def _pass_on(
-    ports: Ints, fan: _Fan, length_ns: float, reach: Floats, short: Floats, paused: Floats, stops: Floats, busy: Floats,
-    speed: Floats, ring: Ints, length: Floats, weight: Floats, passed: Floats,
+    ports: Ints, fan: _Fan, length_ns: float, reach: Floats, short: Floats, paused: Floats, around: Floats,
+    stops: Floats, busy: Floats, speed: Floats, ring: Ints, length: Floats, weight: Floats, passed: Floats,
 ) -> None:  # fmt: skip
     """The part of each edge's weight that the stops of its egress caused."""
     for k in range(len(ports)):
@@ -264,7 +266,7 @@ def _pass_on(
                 continue
             egress = fan.port[e]
             count = min(1.0, stops[egress] / stops[own])
-            time = max(reach[egress] / reach[own], short[egress] / short[own], paused[egress] / paused[own])
+            time = max(reach[egress] / reach[own], short[egress] / short[own], around[egress] / around[own])
             if ring[target] == ring[k]:
                 for rule in range(RULES):
                     passed[rule, e] = 1.0 if rule == HIGH else count

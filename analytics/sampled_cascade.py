@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from analytics import layout
+from analytics.classes import DEGRADED_WINDOWS
 from analytics.layout import Ints
 from analytics.ledger import EdgeTally, Ledger, QueueTally
 from analytics.polls import Told
@@ -222,7 +223,7 @@ class SampledCascade:
         sums[ACTIVE_NS] += length_ns
         if paused > 0:
             sums[SENT_STOPPED] += sent
-        elif period.peak_bytes[port] >= layout.MIN_QUEUED_BYTES and length_ns <= layout.MAX_POLL_NS:
+        elif told.aligned and period.peak_bytes[port] >= layout.MIN_QUEUED_BYTES and length_ns <= layout.MAX_POLL_NS:
             sums[MAX_MBPS] = max(sums[MAX_MBPS], sent * 8_000 / length_ns)
             sums[QUEUED_PERIODS] += 1
 
@@ -251,8 +252,10 @@ class SampledCascade:
         for port, counted in self.ports.items():
             ports[port, layout.P_TX_BYTES] = round(counted[SENT])
             ports[port, layout.P_STOPPED_BYTES] = round(counted[SENT_STOPPED])
-            ports[port, layout.P_MAX_MBPS] = round(counted[MAX_MBPS])
-            ports[port, layout.P_QUEUED_BINS] = round(counted[QUEUED_PERIODS])
+            if counted[QUEUED_PERIODS] >= DEGRADED_WINDOWS:
+                # In fewer a queue may have been short of packets for most of the time, so that they say nothing.
+                ports[port, layout.P_MAX_MBPS] = round(counted[MAX_MBPS])
+                ports[port, layout.P_QUEUED_BINS] = round(counted[QUEUED_PERIODS])
             group = int(topology.port_group[port])
             ports[group, layout.P_GROUP_BINS_NS] = max(ports[group, layout.P_GROUP_BINS_NS], round(counted[ACTIVE_NS]))
         paused_ns = sum(sums[PAUSED] for sums in self.queues.values())

@@ -12,14 +12,15 @@ import numpy as np
 
 from analytics import layout
 from analytics.announced import Announced
-from analytics.bounds import ACCEPT_PPM, CRITICAL_SHARE, PPM, WARNING_SHARE
+from analytics.bounds import CRITICAL_SHARE, PPM, WARNING_SHARE
+from analytics.classes import UNCLASSIFIED
 from analytics.closed import Closed
 from analytics.confidence import Confidence
 from analytics.engine import Engine
 from analytics.missing import DURATIONS, PERIODS, SILENT, SILENT_DEVICE
 from analytics.sampled_blame import HEDGE, MAIN, RULES
 from analytics.sampled_cascade import ENOUGH_PERIODS, Part
-from analytics.severity import HARMLESS_NS
+from analytics.severity import HARMLESS_NS, active_ns
 from analytics.topology import PRIORITIES
 from stream.cascade import Root
 from stream.identity import some
@@ -58,6 +59,9 @@ def sampled_confidence_of(
     coverage = min(1.0, covered_ns / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
     # A poll of a queue's depth is worth more than its time: with no switch that reports anything, nobody saw a queue.
     evidence = min(1.0, (1 + kinds_seen.bit_count()) / EVIDENCE_KINDS) if kinds_seen else 1 / EVIDENCE_KINDS
+    if roots and roots[0].root_class == UNCLASSIFIED:
+        # Polls hide rates and the length of stops: a root whose class they do not show is less than a verdict.
+        evidence *= 0.5
     # Stops without durations, or of silent devices, are weighed by guesses.
     coverage *= 1.0 - 0.5 * (1.0 - part.durations)
     missing = (
@@ -96,14 +100,16 @@ def _spread(part: Part) -> float:
 
 
 def sampled_severity_of(engine: Engine, closed: Closed, part: Part, pause_ns: int) -> tuple[str, str]:
-    """The largest share of the cascade's time that a queue was stopped, beyond what is usual for it."""
+    """The largest share of its active time that a queue was stopped, beyond what is usual for it."""
     if pause_ns < HARMLESS_NS:
         return "info", f"all stops together lasted {pause_ns / 1000:.1f} us"
     topology = engine.topology
-    lasted_ns = max(closed.end_ns - closed.start_ns, 1)
+    lasted = {queue: active_ns(engine, closed, queue) for queue in part.excess}
     worst = max(
-        part.excess, key=lambda queue: (part.excess[queue], -int(topology.port_rank[queue // PRIORITIES]), -queue)
+        part.excess,
+        key=lambda queue: (part.excess[queue] / lasted[queue], -int(topology.port_rank[queue // PRIORITIES]), -queue),
     )
+    lasted_ns = lasted[worst]
     share = min(1.0, part.excess[worst] / lasted_ns)
     device, port, _ = topology.queue_name(worst)
     reason = f"{device}:{port} was stopped for {share:.1%} of {lasted_ns / 1e6:.2f} ms"
@@ -116,7 +122,7 @@ def sampled_severity_of(engine: Engine, closed: Closed, part: Part, pause_ns: in
 
 
 def mode_of(closed: Closed) -> str:
-    """"exact" where all devices log their pauses, "sampled" where none does, else "mixed"."""
+    """ "exact" where all devices log their pauses, "sampled" where none does, else "mixed"."""
     if closed.sampled is None:
         return "exact"
     return "mixed" if closed.sampled.exact else "sampled"

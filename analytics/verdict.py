@@ -17,7 +17,7 @@ from analytics.advice import advice
 from analytics.alternatives import NOT_POLARIZED, alternatives
 from analytics.announced import Announced
 from analytics.bounds import ACCEPT_PPM, PPM, VERDICT_PPM
-from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
+from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, STORM_MIN_NS, RootFacts, Sibling, classify
 from analytics.confidence import confidence_of, losses
 from analytics.cycles import rings
 from analytics.damage import damages
@@ -315,6 +315,9 @@ def _root_facts(
     stopped_bytes = int(state[port, layout.P_STOPPED_BYTES]) if port >= 0 else 0
     counted = port >= 0 and bool(engine.devices[topology.port_device[port], layout.D_REPORTS] & layout.REPORTS_BYTES)
     span_ns = max(0, told.last_ns - told.first_ns)
+    if closed.sampled is not None and told.pause_ns >= STORM_MIN_NS * max(told.pauses, 1):
+        # When in its polls it was stopped is not known; no receiver that takes anything stops for as long as that.
+        span_ns, counted = told.pause_ns, False
     peer = int(topology.port_peer[port]) if port >= 0 else -1
     faces = int(topology.port_device[peer]) if peer >= 0 else -1
     members = topology.group_ports[topology.group_start[group] : topology.group_start[group + 1]] if group >= 0 else ()

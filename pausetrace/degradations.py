@@ -157,8 +157,13 @@ def _run(task: _Task) -> _Done:
             DegradedCase(
                 seed=seed,
                 silent=degraded.silent,
-                score=score(truth, cascades, start_ns=degraded.start_ns, flows_known=trace.flows is not None,
-                            suspects=task.suspects),
+                score=score(
+                    truth,
+                    cascades,
+                    start_ns=degraded.start_ns,
+                    flows_known=trace.flows is not None,
+                    suspects=task.suspects,
+                ),
                 statements=statements(truth, cascades, degraded.start_ns),
             )
         )

@@ -56,7 +56,8 @@ def _polling(text: str, parts: dict[str, Any]) -> Polling | None:
     if not parts:
         return None
     if "period" not in parts:
-        _fail(text, f"{', '.join(parts)} without a period of polls", "add period=run, incident/4 or a duration")
+        asked = [key for key in OF_POLLS if _PARTS[key][0] in parts]
+        _fail(text, f"{', '.join(asked)} without a period of polls", "add period=run, incident/4 or a duration")
     by, number = parts.pop("period")
     if by:
         return Polling(by=by, parts=number, **parts)

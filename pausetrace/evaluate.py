@@ -47,8 +47,8 @@ def evaluate(
 ) -> Evaluation:
     """Scores `analyze` on every trace; `progress` is told a trace's name before its turn and what was left out of it.
 
-    `suspects`: score suspect sets as if they were verdicts. `without` names evidence to withhold (simulation.trace.WITHHOLDABLE). Raises TraceError for a folder that is no
-    trace with known truth.
+    `without` names evidence to withhold (simulation.trace.WITHHOLDABLE); with `suspects`, suspect sets are scored as if
+    they were verdicts. Raises TraceError for a folder that is no trace with known truth.
     """
     scores = []
     for folder in trace_folders(paths):

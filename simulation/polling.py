@@ -159,14 +159,15 @@ def _by_poll(trace: Trace, counters: Counters, period_ns: int, times: Ints, lost
     end_ns = times[of, number]
     since_ns = np.where(previous >= 0, times[of, np.maximum(previous, 0)], times[of, 0] - period_ns)
 
-    def summed(values: Ints | None, *, most: bool = False) -> Ints | None:
-        if values is None:
-            return None
-        if most:
-            return np.maximum.reduceat(values[rows][order], start)
+    def total(values: Ints) -> Ints:
         head = np.where(goes_on, np.floor(values * share).astype(np.int64), values)
         parts = np.concatenate((head, (values - head)[goes_on]))
         return np.add.reduceat(parts[order], start)
+
+    def summed(values: Ints | None) -> Ints | None:
+        return None if values is None else total(values)
+
+    depths = counters.q_max_bytes
 
     return Counters(
         end_ns=end_ns,
@@ -174,9 +175,9 @@ def _by_poll(trace: Trace, counters: Counters, period_ns: int, times: Ints, lost
         port=port,
         priority=priority,
         rx_paused_ns=summed(counters.rx_paused_ns),
-        rx_pause_frames=summed(counters.rx_pause_frames),
+        rx_pause_frames=total(counters.rx_pause_frames),
         tx_pause_frames=summed(counters.tx_pause_frames),
-        q_max_bytes=summed(counters.q_max_bytes, most=True),
+        q_max_bytes=None if depths is None else np.maximum.reduceat(depths[rows][order], start),
         tx_bytes=summed(counters.tx_bytes),
         rx_bytes=summed(counters.rx_bytes),
         tx_ce_packets=summed(counters.tx_ce_packets),

@@ -51,7 +51,8 @@ def register(verbs: Verbs) -> None:
     )
     evaluate.add_argument(
         "--degrade", metavar="HOW", action="append", default=[],
-        help="spoil the traces and say what it costs: skew=1ms,loss=.1,missing=root,drop=FILE...; may be given again",
+        help="spoil the traces and say what it costs: skew=1ms,loss=.1,missing=root,drop=FILE,period=1s...; may be "
+        "given again",
     )  # fmt: skip
     evaluate.add_argument(
         "--seeds", metavar="N", type=int, help=f"with --degrade: runs of what is random (default: {DEFAULT_SEEDS})"

@@ -85,6 +85,7 @@ def period_of(topology: Topology, found: Counted) -> Period:
         found.length_ns, by_port(found.paused_ns), by_port(found.stops), by_port(found.sent), by_port(found.received),
         by_port(found.peak), np.zeros(len(topology.ports)), by_device(found.without_depths),
         np.zeros(len(topology.devices), np.bool_), by_device(found.without_bytes),
+        by_port(found.paused_ns),
     )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_a_trace_of_devices_and_links_alone_is_one(tmp_path: Path) -> None:
     optional = ("pfc", "port_counters", "flows", "paths", "flow_port_bytes", "host_pcie")
     trace = read_trace(write_trace(tmp_path, **dict.fromkeys(optional)))
     assert (trace.pauses, trace.counters, trace.flows, trace.flow_bytes, trace.pcie) == (None,) * 5
-    assert trace.notes == ("no pfc.csv: no exact pause events, so no cascade can be made",)
+    assert trace.notes == ("no pfc.csv: no exact pause events, so its counters are taken as polls",)
 
 
 def test_flows_without_paths_have_none(tmp_path: Path) -> None:
