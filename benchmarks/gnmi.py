@@ -4,7 +4,9 @@ A fake target in a process of its own sends as fast as it is read: 1, 20 and 200
 rounds a fresh process each reads it by pygnmi (parsed dicts), by gRPC alone (raw bytes, nothing decoded), by gRPC and
 the decoder (columns of paths and values: what pygnmi's dicts hold, and what the bars are for) and by the whole
 collector (deltas, as rows of the openconfig profile, from a second thread). The measure is updates in a second of CPU
-of the client's process. Then 500 (and with --targets others) fake targets send 16 messages a second of 20 updates each.
+of the client's process. Then 500 and 1,000 (or --targets) fake targets send 16 messages a second of 20 updates each, to
+one process or, where there are more than 500, to a worker for each 500 of them under a supervisor; CPU and memory are
+those of all processes.
 
 The last line is JSON: {"claim", "ratios", "bars", "holds", ...}. `--quick` measures little, to show that it all works.
 """
@@ -23,18 +25,20 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 BARS = {1: 2.0, 20: 3.0, 200: 15.0}
 SHARE_BAR, CPU_US_BAR = 0.99, 100.0
+TARGETS_A_WORKER = 500
 CLIENTS = ("pygnmi", "grpc", "decoder", "collector")
 TURN_S = 0.05
 DEADLINE_S = 120.0
+UP_DEADLINE_S = 300.0
 
 
 class Farm:
@@ -74,18 +78,26 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def rss_bytes() -> int:
-    """Memory of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+class Used(NamedTuple):
+    """Of several processes: `waited_s` is how long threads could have run and got no core, since others took it."""
+
+    cpu_s: float
+    rss_bytes: int
+    waited_s: float
 
 
-def waited_for_cpu_s() -> float:
-    """Time that threads of this process could have run and did not get a core: what others took."""
-    waited_ns = 0
-    for stat in Path("/proc/self/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError):
-            waited_ns += int(stat.read_text().split()[1])
-    return waited_ns * 1e-9
+def used_by(processes: Sequence[int]) -> Used:
+    """What these processes have used so far."""
+    total_s, pages, waited_ns = 0.0, 0, 0
+    for process in processes:
+        folder = Path("/proc") / str(process)
+        stat = (folder / "stat").read_text().rpartition(")")[2].split()
+        total_s += (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+        pages += int((folder / "statm").read_text().split()[1])
+        for schedstat in folder.glob("task/*/schedstat"):
+            with contextlib.suppress(OSError):
+                waited_ns += int(schedstat.read_text().split()[1])
+    return Used(total_s, pages * os.sysconf("SC_PAGE_SIZE"), waited_ns * 1e-9)
 
 
 # The clients: each reads for so many seconds, and returns messages and CPU seconds from the first message on.
@@ -178,7 +190,7 @@ def by_collector(port: int, seconds: float) -> tuple[int, float]:
     """Everything up to rows."""
 
     async def read() -> tuple[int, float]:
-        async with collecting(port, 1) as (collector, _outlet):
+        async with collecting(port, 1) as (collector, _processes):
             (status,) = collector.statuses()
             while not status.updates:
                 await asyncio.sleep(0.01)
@@ -189,25 +201,58 @@ def by_collector(port: int, seconds: float) -> tuple[int, float]:
     return asyncio.run(read())
 
 
-@contextlib.asynccontextmanager
-async def collecting(port: int, targets: int) -> Any:
-    """A collector with so many targets, whose rows go nowhere."""
-    from collectors.collector import Collector
-    from collectors.outlet import NoOutlet
+def targets_at(port: int, count: int) -> list[Any]:
+    """So many targets, which are all the same farm."""
     from collectors.target import Target
     from collectors.transport import Endpoint
 
-    outlet = NoOutlet()
-    collector = Collector("bench", outlet)
     endpoint = Endpoint(f"127.0.0.1:{port}")
-    collector.assign(Target(f"t{number}", f"t{number}", endpoint, profile="openconfig") for number in range(targets))
+    return [Target(f"t{number}", f"t{number}", endpoint, profile="openconfig") for number in range(count)]
+
+
+@contextlib.asynccontextmanager
+async def collecting(port: int, targets: int) -> Any:
+    """A collector with so many targets, whose rows go nowhere, and how to tell its processes."""
+    from collectors.collector import Collector
+    from collectors.outlet import NoOutlet
+
+    collector = Collector("bench", NoOutlet())
+    collector.assign(targets_at(port, targets))
+    async with running(collector):
+        yield collector, lambda: [os.getpid()]
+
+
+@contextlib.asynccontextmanager
+async def supervising(port: int, targets: int) -> Any:
+    """The same with workers, as `pausetrace collect --dry-run --workers` has them."""
+    from collectors.collector import BUDGET_BYTES
+    from collectors.worker_link import Setup
+    from collectors.workers import Supervisor, with_source
+    from pausetrace.child import own_command, own_environment
+
+    setup = Setup("bench", "collector@bench", "1", BUDGET_BYTES)
+    supervisor = Supervisor(
+        own_command(["collect", "worker"]), own_environment(),
+        lambda name, started: with_source(setup, name, started), -(-targets // TARGETS_A_WORKER),
+    )  # fmt: skip
+    await supervisor.assign(targets_at(port, targets))
+    async with running(supervisor):
+        yield (
+            supervisor,
+            lambda: [os.getpid(), *(worker.process.pid for worker in supervisor.workers if worker.process)],
+        )
+
+
+@contextlib.asynccontextmanager
+async def running(group: Any) -> Any:
+    """It runs for as long as the block."""
     stop = asyncio.Event()
-    running = asyncio.create_task(collector.run(stop))
+    task = asyncio.create_task(group.run(stop))
     try:
-        yield collector, outlet
+        yield
     finally:
         stop.set()
-        await running
+        await task
 
 
 READ: dict[str, Callable[[int, float], tuple[int, float]]] = {
@@ -242,40 +287,60 @@ def in_a_process(what: str, name: str, port: int, seconds: float) -> tuple[int, 
 
 
 async def many(targets: int, seconds: float) -> dict[str, float]:
-    """So many targets at 16 messages a second of 20 updates each, in this process."""
+    """So many targets at 16 messages a second of 20 updates each."""
+    alone = targets <= TARGETS_A_WORKER
     with Farm(16, 20) as farm:
-        before = rss_bytes()
-        async with collecting(farm.port, targets) as (collector, outlet):
-            end_s = time.monotonic() + DEADLINE_S
-            while sum(status.up for status in collector.statuses()) < targets and time.monotonic() < end_s:
+        async with (collecting if alone else supervising)(farm.port, targets) as (group, processes):
+            begin_s = time.monotonic()
+            while sum(status.up for status in group.statuses()) < targets:
+                if time.monotonic() - begin_s > UP_DEADLINE_S:
+                    raise SystemExit(f"not all of {targets} targets are up after {UP_DEADLINE_S:g} s")
                 await asyncio.sleep(0.2)
-            up_s = time.monotonic() - end_s + DEADLINE_S
+            up_s = time.monotonic() - begin_s
             await asyncio.sleep(5)
-            offered, got, spent_s, at_s = farm.tell(), messages_of(collector), cpu_s(), time.monotonic()
-            waited_s = waited_for_cpu_s()
+            before, at_s = used_by(processes()), time.monotonic()
+            first = await tally(group, farm)
             await asyncio.sleep(seconds)
-            last, got_last, spent_last_s = farm.tell(), messages_of(collector), cpu_s()
-            passed_s = time.monotonic() - at_s
-            waited_s = waited_for_cpu_s() - waited_s
-            rss = rss_bytes()
+            last = await tally(group, farm)
+            after, passed_s = used_by(processes()), time.monotonic() - at_s
+            count = len(processes())
+            rows = group.counters()["outlet_rows"]
+    spent_s = after.cpu_s - before.cpu_s
+    offered, messages, told_s = (end - begin for end, begin in zip(last, first, strict=True))
+    spent_s *= told_s / passed_s
     return {
         "targets": targets,
+        "processes": count,
         "up_s": round(up_s, 1),
-        "offered_messages": last["offered"] - offered["offered"],
-        "share": (got_last - got) / (last["offered"] - offered["offered"]),
-        "updates_per_s": (got_last - got) * 20 / passed_s,
-        "cpu_us_a_message": 1e6 * (spent_last_s - spent_s) / max(got_last - got, 1),
-        "cores": (spent_last_s - spent_s) / passed_s,
-        "waited_for_cores": waited_s / passed_s,
-        "rss_mb": rss / 1e6,
-        "rss_kb_a_target": (rss - before) / 1e3 / targets,
-        "rows": outlet.counters["rows"],
+        "offered_messages": round(offered),
+        "share": messages / max(offered, 1),
+        "offered_share": offered / (16 * targets * told_s),
+        "updates_per_s": messages * 20 / told_s,
+        "cpu_us_a_message": 1e6 * spent_s / max(messages, 1),
+        "cores": spent_s / told_s,
+        "waited_for_cores": (after.waited_s - before.waited_s) / passed_s,
+        "rss_mb": after.rss_bytes / 1e6,
+        "rows": rows,
     }
 
 
-def messages_of(collector: Any) -> int:
-    """Messages of all targets that were decoded or wait for it."""
-    return sum(status.messages for status in collector.statuses())
+async def tally(group: Any, farm: Farm) -> tuple[float, float, float]:
+    """What was offered to all targets' readers, what they have read, and when. All targets are offered the same.
+
+    Workers tell once a second: each one's part is looked at right when it has told.
+    """
+    if not hasattr(group, "workers"):
+        return farm.tell()["offered"], sum(status.messages for status in group.statuses()), time.monotonic()
+    offered, messages, at_s, targets = 0.0, 0.0, 0.0, len(group.statuses())
+    for worker in group.workers:
+        before = worker.standing
+        while worker.standing is before:
+            await asyncio.sleep(0.002)
+        share = len(worker.standing.statuses) / targets
+        offered += farm.tell()["offered"] * share
+        messages += sum(status.messages for status in worker.standing.statuses)
+        at_s += time.monotonic() * share
+    return offered, messages, at_s
 
 
 def lines(compared: dict[int, dict[str, float]], scaled: list[dict[str, float]]) -> Iterator[str]:
@@ -286,9 +351,11 @@ def lines(compared: dict[int, dict[str, float]], scaled: list[dict[str, float]])
         yield f"{size:>3} updates a message: {each} updates a CPU s: {ratio:.1f} times pygnmi (bar {BARS[size]:g})"
     for told in scaled:
         yield (
-            f"{told['targets']} targets: {told['share']:.2%} of {told['offered_messages']:,.0f} messages, "
+            f"{told['targets']} targets, {told['processes']} processes: "
+            f"{told['share']:.2%} of {told['offered_messages']:,.0f} messages, "
             f"{told['cpu_us_a_message']:.0f} us of CPU a message, {told['cores']:.2f} cores, "
-            f"{told['rss_mb']:.0f} MB, all up after {told['up_s']} s, {told['waited_for_cores']:.2f} cores lacked"
+            f"{told['rss_mb']:.0f} MB, all up after {told['up_s']} s, {told['waited_for_cores']:.2f} cores lacked, "
+            f"{told['offered_share']:.0%} of the wanted rate offered"
         )
 
 

@@ -29,18 +29,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from collectors.messages import gnmi_pb2
 from collectors.paths import PathTable
 from collectors.wire import Decoder
+from simulation.gnmi_targets.farm import LEAVES, QUEUE_LEAVES
 
 BAR = 3.0
 BATCH = 500
 PORTS = 64
 START_NS = 1_796_000_000_000_000_000
-COUNTERS = (
-    "in-octets", "in-pkts", "in-unicast-pkts", "in-broadcast-pkts", "in-multicast-pkts", "in-discards", "in-errors",
-    "in-unknown-protos", "in-fcs-errors", "out-octets", "out-pkts", "out-unicast-pkts", "out-broadcast-pkts",
-    "out-multicast-pkts", "out-discards", "out-errors", "carrier-transitions", "last-clear", "resets", "link-flaps",
-)  # fmt: skip
-QUEUE_COUNTERS = ("transmit-pkts", "transmit-octets", "dropped-pkts", "dropped-octets", "ecn-marked-pkts")
-
 Elements = tuple[tuple[str, dict[str, str]], ...]
 
 
@@ -183,7 +177,7 @@ def counters(i: int, chance: random.Random, form: str) -> bytes:
     message.update.prefix.target = "leaf1"
     port = {"name": f"Ethernet{i % PORTS}/1"}
     put(message.update.prefix, (("interfaces", {}), ("interface", port), ("state", {}), ("counters", {})))
-    for name in COUNTERS:
+    for name in LEAVES:
         update = message.update.update.add()
         put(update.path, ((name, {}),))
         value = chance.getrandbits(40)
@@ -200,7 +194,7 @@ def queues(i: int, chance: random.Random) -> bytes:
     message.update.timestamp = START_NS + i
     for port in range(5 * i, 5 * i + 5):
         for queue in range(8):
-            for name in QUEUE_COUNTERS:
+            for name in QUEUE_LEAVES:
                 update = message.update.update.add()
                 keys = {"interface-id": f"Ethernet{port % PORTS}/1"}
                 put(

@@ -2,3 +2,9 @@
 
 The only room that imports pygnmi and grpc for live targets.
 """
+
+import os
+
+# gRPC reads it once, when it is imported. Its event engine hands each message from thread to thread, which costs
+# nearly as much as all else of the collector; without it, the thread that waits for messages reads them.
+os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_client")

@@ -224,9 +224,9 @@ class Collector:
             await self._turn()
 
     async def _turn(self) -> None:
-        until_ns = 0 if any(session.blocked for session in self._sessions.values()) else time.time_ns()
+        unread = frozenset(number for number, session in self._sessions.items() if session.blocked)
         self._turns_done += 1
-        taken = self.inbox.take(TURN_BYTES, until_ns)
+        taken = self.inbox.take(TURN_BYTES, time.time_ns(), unread)
         orders, self._orders = self._orders, []
         loop = asyncio.get_running_loop()
         try:
@@ -280,6 +280,9 @@ class Collector:
             status.dropped("error_message", int(found.errors[number]))
             status.dropped("path_table_full", int(found.refused[number]))
             self._judge(session, int(found.messages[number]) - malformed, malformed)
+        for (number, reason), count in found.left_out.items():
+            if number in self._sessions:
+                self._sessions[number].status.dropped(reason, count)
         for number in found.synced:
             if number in self._sessions:
                 self._sessions[number].synced()

@@ -1,7 +1,8 @@
 """What is known of each target of one profile: the series of its leaves, its ports' speeds, and how it sorts packets.
 
 Tables of shape (targets, leaves), (targets, ports) and (targets, groups), so that rows of all targets are read by one
-look-up. A target's row in them is its slot; a slot that is given up is used again, its series with it.
+look-up; what a target does not have takes no room. A target's row in them is its slot; a slot that is given up is used
+again, its series with it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from collectors.paged_table import PagedTable
 from collectors.path_map import (
     GROUP,
     NO_DIMENSION,
@@ -78,12 +80,12 @@ class Fleet:
     def __init__(self, paths: PathMap, series: Series) -> None:
         self.paths = paths
         self.series = series
-        self.series_of: Int32s = np.full((0, 0), -1, np.int32)
-        self.speed_mbps: Ints = np.zeros((0, 0), np.int64)
-        self.told: npt.NDArray[np.uint8] = np.zeros((0, 0), np.uint8)
+        self.series_of = PagedTable(np.int32, -1)
+        self.speed_mbps = PagedTable(np.int64, 0)
+        self.told = PagedTable(np.uint8, 0)
         """By target and group, a bit for each half that the target tells."""
-        self.setting: Ints = np.zeros((0, 0), np.int64)
-        self.storm: npt.NDArray[np.int8] = np.zeros((0, 0), np.int8)
+        self.setting = PagedTable(np.int64, UNKNOWN)
+        self.storm = PagedTable(np.int8, -1)
         """By target and group, what its watchdog said last: 1 storm, 0 none, -1 not known."""
         self.priority: npt.NDArray[np.uint8] = np.zeros((0, 4, _NUMBERS), np.uint8)
         self.estimated: npt.NDArray[np.uint8] = np.zeros((0, 4, _NUMBERS), np.uint8)
@@ -111,20 +113,25 @@ class Fleet:
     def remove(self, slot: int) -> None:
         """Gives up a target's slot and series."""
         self.target[slot] = -1
-        if slot < len(self.series_of):
+        if slot < self.series_of.shape[0]:
             self.forget(slot)
-            for table, nothing in ((self.speed_mbps, 0), (self.told, 0), (self.setting, UNKNOWN), (self.storm, -1)):
-                table[slot] = nothing
+            for table in (self.speed_mbps, self.told, self.setting, self.storm):
+                table.clear(slot)
         self._free.append(slot)
 
     def forget(self, slot: int, leaves: Ints | None = None) -> None:
         """Makes the series of a target begin anew, all or those of some leaves."""
-        if slot >= len(self.series_of):
+        if slot >= self.series_of.shape[0]:
             return
-        own = self.series_of[slot] if leaves is None else self.series_of[slot, leaves[leaves < self.series_of.shape[1]]]
-        self.series.give_back(own[own >= 0].astype(np.int64))
-        own_leaves = slice(None) if leaves is None else leaves[leaves < self.series_of.shape[1]]
-        self.series_of[slot, own_leaves] = -1
+        if leaves is None:
+            _, own = self.series_of.row(slot)
+            self.series_of.clear(slot)
+        else:
+            leaves = leaves[leaves < self.series_of.shape[1]]
+            own = self.series_of[slot, leaves]
+            leaves, own = leaves[own >= 0], own[own >= 0]
+            self.series_of[slot, leaves] = -1
+        self.series.give_back(own.astype(np.int64))
 
     def sort_packets(self, slot: int, maps: PriorityMaps) -> None:
         """Takes over how the target sorts packets: which priority a queue or a priority group stands for."""
@@ -159,12 +166,11 @@ class Fleet:
     def grow(self) -> None:
         """Makes room for all slots, leaves, ports and groups."""
         slots, paths = len(self.target), self.paths
-        self.series_of = _grown(self.series_of, slots, len(paths.leaves.row), -1)
-        self.speed_mbps = _grown(self.speed_mbps, slots, len(paths.ports), 0)
+        self.series_of.reserve(slots, len(paths.leaves.row))
+        self.speed_mbps.reserve(slots, len(paths.ports))
         groups = len(paths.groups.kind)
-        self.told = _grown(self.told, slots, groups, 0)
-        self.setting = _grown(self.setting, slots, groups, UNKNOWN)
-        self.storm = _grown(self.storm, slots, groups, -1)
+        for table in (self.told, self.setting, self.storm):
+            table.reserve(slots, groups)
 
     def series_at(self, slots: Ints, leaves: Ints) -> Ints:
         """The series of leaves of targets; new ones are made."""
@@ -190,7 +196,7 @@ class Fleet:
         half, which = halves_of(self.paths, leaves)
         halves = self.paths.halves
         bits = (1 << halves.half[half]).astype(np.uint8)
-        np.bitwise_or.at(self.told, (slots[which], halves.group[half]), bits)
+        self.told.add_bits(slots[which], halves.group[half], bits)
 
     def _limit(self, slots: Ints, leaves: Ints, series: Ints) -> None:
         told = self.paths.leaves
@@ -217,13 +223,3 @@ def halves_of(paths: PathMap, leaves: npt.NDArray[Any]) -> tuple[Ints, Ints]:
     which = np.repeat(np.arange(len(leaves)), count)
     begins = np.cumsum(count) - count
     return first[leaves].astype(np.int64)[which] + np.arange(len(which)) - begins[which], which
-
-
-def _grown(table: npt.NDArray[Any], rows: int, columns: int, nothing: int) -> npt.NDArray[Any]:
-    """The table with room for so many rows and columns at least."""
-    if table.shape[0] >= rows and table.shape[1] >= columns:
-        return table
-    wide = columns if columns <= table.shape[1] else max(columns, table.shape[1] * 3 // 2)
-    grown = np.full((max(rows, table.shape[0]), max(wide, table.shape[1])), nothing, table.dtype)
-    grown[: table.shape[0], : table.shape[1]] = table
-    return grown

@@ -13,7 +13,7 @@ import numpy as np
 from collectors.compiled import Bytes, byte, inner, wide, word
 from collectors.layout import ANY, BAD, BOOL, BYTES, FLOAT, INT, JSON, LEAFLIST, NONE, NUMERAL, TEXT, UINT
 from collectors.numerals import integer
-from collectors.protobuf import FIXED32, FIXED64, LENGTH, VARINT, is_utf8, length, skipped, tag, varint
+from collectors.protobuf import FIXED32, FIXED64, LENGTH, VARINT, is_utf8, length, next_field, skipped, tag, varint
 
 EXACT = 1 << 53
 """Integers up to this are doubles."""
@@ -48,17 +48,9 @@ def _decimal(data: Bytes, at: int, end: int) -> tuple[float, int]:
 def _is_any(data: Bytes, at: int, end: int) -> bool:
     """Whether it is a google.protobuf.Any."""
     while at < end:
-        field, wire, at = tag(data, at, end)
-        if at < 0:
+        field, wire, first, at = next_field(data, at, end)
+        if at < 0 or (field == 1 and wire == LENGTH and not is_utf8(data, first, at)):
             return False
-        if wire == LENGTH:
-            first, at = length(data, at, end)
-            if at < 0 or (field == 1 and not is_utf8(data, first, at)):
-                return False
-        else:
-            at = skipped(data, at, end, wire)
-            if at < 0:
-                return False
     return True
 
 
@@ -146,19 +138,9 @@ def scalar(data: Bytes, at: int, end: int) -> tuple[int, int, int, int, int, int
 def _is_leaflist(data: Bytes, at: int, end: int) -> bool:
     """Whether it is a ScalarArray of scalars; one of leaf-lists is none."""
     while at < end:
-        field, wire, at = tag(data, at, end)
-        if at < 0:
+        field, wire, first, at = next_field(data, at, end)
+        if at < 0 or (field == 1 and wire == LENGTH and scalar(data, first, at)[0] in (BAD, LEAFLIST)):
             return False
-        if wire == LENGTH:
-            first, at = length(data, at, end)
-            if at < 0:
-                return False
-            if field == 1 and scalar(data, first, at)[0] in (BAD, LEAFLIST):
-                return False
-        else:
-            at = skipped(data, at, end, wire)
-            if at < 0:
-                return False
     return True
 
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 class Taken(NamedTuple):
     """What came since the last turn. `changes`: targets whose subscription began (True) or ended meanwhile, in order.
 
-    `until_ns`: everything that had arrived by then is in this turn or was in one before; 0 if more waits.
+    `until_ns`: everything that had arrived by then is in this turn or was in one before, but for what targets in
+    `waiting` have sent.
     """
 
     messages: list[bytes]
@@ -19,6 +20,7 @@ class Taken(NamedTuple):
     seen_ns: list[int]
     changes: list[tuple[int, bool]]
     until_ns: int = 0
+    waiting: frozenset[int] = frozenset()
 
 
 class Inbox:
@@ -50,10 +52,10 @@ class Inbox:
         taken = self._taken
         return target in taken.targets or any(target == changed for changed, _ in taken.changes)
 
-    def take(self, most_bytes: int, now_ns: int = 0) -> Taken:
+    def take(self, most_bytes: int, until_ns: int = 0, unread: frozenset[int] = frozenset()) -> Taken:
         """The oldest messages up to so many bytes, at least one if there is any; the rest waits for the next turn.
 
-        `now_ns` becomes `until_ns` if nothing waits.
+        Everything was read that had arrived by `until_ns`, but for that of the targets in `unread`.
         """
         taken, total, count = self._taken, 0, 0
         for message in taken.messages:
@@ -63,6 +65,9 @@ class Inbox:
                 break
         if count == len(taken.messages):
             self._taken = Taken([], [], [], [])
-            return taken._replace(until_ns=now_ns)
-        self._taken = Taken(taken.messages[count:], taken.targets[count:], taken.seen_ns[count:], [])
-        return Taken(taken.messages[:count], taken.targets[:count], taken.seen_ns[:count], taken.changes)
+            return taken._replace(until_ns=until_ns, waiting=unread)
+        left = self._taken = Taken(taken.messages[count:], taken.targets[count:], taken.seen_ns[count:], [])
+        return Taken(
+            taken.messages[:count], taken.targets[:count], taken.seen_ns[:count], taken.changes,
+            until_ns, unread.union(left.targets),
+        )  # fmt: skip

@@ -38,6 +38,14 @@ class Table(NamedTuple):
 
 
 @dataclass(slots=True)
+class Watched:
+    """What an inventory depends on: files, some of which may be missing, and patterns of more with their folders."""
+
+    files: list[Path] = field(default_factory=list)
+    includes: list[tuple[Path, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Files:
     """All tables of a file and of what it includes."""
 
@@ -45,25 +53,23 @@ class Files:
     defaults: Table
     groups: dict[str, Table] = field(default_factory=dict)
     targets: dict[str, Table] = field(default_factory=dict)
-    read: list[Path] = field(default_factory=list)
-    includes: list[tuple[Path, str]] = field(default_factory=list)
-    """Patterns, and the folder that each counts from."""
+    watched: Watched = field(default_factory=Watched)
 
 
-def read_files(path: Path) -> Files:
-    """Reads a file and what it includes; raises ConfigError with file, line and key."""
+def read_files(path: Path, watched: Watched) -> Files:
+    """Reads a file and what it includes; raises ConfigError with file, line and key. `watched` gets what was met."""
     none = Table(Place(path, ()), {})
-    files = Files(none, none)
+    files = Files(none, none, watched=watched)
     _read(path, files, main=True)
     return files
 
 
 def _read(path: Path, files: Files, *, main: bool) -> None:
-    if len(files.read) >= MAX_FILES:
+    if len(files.watched.files) >= MAX_FILES:
         raise ConfigError(f"{path}: more than {MAX_FILES} inventory files", "check `include` for more than was meant")
-    if path in files.read:
+    if path in files.watched.files:
         return
-    files.read.append(path)
+    files.watched.files.append(path)
     data = _parsed(path)
     for section, value in data.items():
         place = Place(path, (section,))
@@ -86,7 +92,7 @@ def _read(path: Path, files: Files, *, main: bool) -> None:
             known[name] = Table(own, settings)
     if main:
         for pattern in _patterns(files.collect):
-            files.includes.append((path.parent, pattern))
+            files.watched.includes.append((path.parent, pattern))
             try:
                 found = included(path.parent, pattern)
             except (OSError, ValueError, IndexError, NotImplementedError) as err:

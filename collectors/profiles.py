@@ -55,6 +55,22 @@ def load(name_or_file: str, folder: Path | None = None) -> Profile:
     return profile
 
 
+def own_files(name_or_file: str, folder: Path | None = None) -> list[Path]:
+    """The user's files that a profile is read from, as far as they are there and can be read."""
+    found: tuple[Path, ...] = ()
+    name = name_or_file
+    while name and len(found) < _MOST_LEVELS:
+        try:
+            path = _find(name, folder, found)
+            found = (*found, path)
+            name = _read(path, path.stat().st_mtime_ns).extends
+        except (ConfigError, OSError):
+            if not found and name.endswith(".toml"):
+                found = (Path(name),)
+            break
+    return [path for path in found if path.parent != BUILT_IN]
+
+
 def own(name: str) -> Profile:
     """What a built-in profile says itself, without what it extends."""
     path = BUILT_IN / f"{name}.toml"
@@ -128,7 +144,18 @@ def _read(path: Path, _changed_ns: int) -> Profile:
     return profile
 
 
+_EXTENDED: dict[tuple[int, int], tuple[Profile, Profile, Profile]] = {}
+"""By the identities of a profile and of what it extends: both, which keeps these identities theirs, and the whole."""
+
+
 def _extended(base: Profile, own: Profile) -> Profile:
+    """The whole of a profile and of what it extends; the same one each time, as those who follow targets rely on."""
+    if (known := _EXTENDED.get((id(base), id(own)))) is None:
+        known = _EXTENDED.setdefault((id(base), id(own)), (base, own, _whole(base, own)))
+    return known[2]
+
+
+def _whole(base: Profile, own: Profile) -> Profile:
     """The profile with what it does not say itself from the one that it extends."""
 
     def kept(of_base: tuple[Row, ...] | tuple[Record, ...], of_own: Iterable[str]) -> list[Row | Record]:

@@ -105,6 +105,18 @@ def skipped(data: Bytes, at: int, end: int, wire: int) -> int:
 
 
 @inner
+def next_field(data: Bytes, at: int, end: int) -> tuple[int, int, int, int]:
+    """A field whole: its number, its wire type, where its content begins, and the place behind it, or BAD."""
+    number, wire, at = tag(data, at, end)
+    if at < 0:
+        return number, wire, at, at
+    if wire == LENGTH:
+        begin, behind = length(data, at, end)
+        return number, wire, begin, behind
+    return number, wire, at, skipped(data, at, end, wire)
+
+
+@inner
 def is_utf8(data: Bytes, at: int, end: int) -> bool:
     """Whether the bytes are well-formed UTF-8 (Unicode 16.0, table 3-7)."""
     while at < end:

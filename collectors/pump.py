@@ -10,6 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,8 @@ class Found(NamedTuple):
     refused: npt.NDArray[np.int64]
     """Updates left out because the table of paths is full."""
     synced: list[int]
+    left_out: Mapping[tuple[int, str], int] = MappingProxyType({})
+    """Updates that were left out later, by target and reason."""
 
 
 class _Lost(NamedTuple):
@@ -88,7 +91,8 @@ class Pump:
         """When the last message of each target came."""
         self._marks: dict[int, int] = {}
         self._until_ns = 0
-        """Everything that had arrived by then has been taken in."""
+        """Everything that had arrived by then has been taken in, but for that of the targets in `_waiting`."""
+        self._waiting: frozenset[int] = frozenset()
         self._flush_ns = 0
         self._renewed_s = time.monotonic()
         self._refused = 0
@@ -139,14 +143,14 @@ class Pump:
             elif target in self._wanted:
                 self._left_s[target] = time.monotonic()
         found = self._take_in(self._of_wanted(taken))
-        self._until_ns = taken.until_ns
+        self._until_ns, self._waiting = taken.until_ns, taken.waiting
         self._fall_late()
         if now_ns - self._flush_ns >= 1_000_000_000:
             self._flush_ns = now_ns
             self._outlet.put(self._rows.flush(now_ns - HALVES_NS), self.mark_ns)
             self._renew_paths()
         self._outlet.poll(self.mark_ns)
-        return found
+        return found._replace(left_out=self._rows.take_left_out())
 
     def close(self) -> None:
         """Lets out what is held back, and ends the outlet."""
@@ -163,7 +167,8 @@ class Pump:
         if target in self._up and target not in self._left_s and not 0 < silence_ms <= EVIDENCE_MS:
             # Silence is normal here: what was sent before has arrived, unless the connection hangs without a word.
             until_ns = last_ns + silence_ms * 1_500_000 if silence_ms else INT64_MAX
-            seen_ns = max(last_ns, min(self._until_ns, until_ns))
+            read_ns = self._until_ns if target not in self._waiting else last_ns
+            seen_ns = max(last_ns, min(read_ns, until_ns))
         mark_ns = min(self.clocks.mark_ns(target, seen_ns), self._rows.held_ns(target))
         self._marks[target] = mark_ns = max(mark_ns, self._marks.get(target, 0))
         return mark_ns
@@ -218,6 +223,7 @@ class Pump:
             made, found, lost = self._decode(taken, size)
         except Exception:  # noqa: BLE001 - one message too odd must not cost the others
             self._counted["turns_taken_apart"] += 1
+            self._rows.take_left_out()
             found = self._take_apart(taken, size)
         else:
             self._let_out(made, lost)
@@ -315,7 +321,7 @@ def _unreadable(message: Taken, size: int) -> Found:
 def _summed(parts: list[Found], size: int) -> Found:
     none = np.zeros(size, np.int64)
     arrays = [np.sum([none, *column], axis=0) for column in zip(*(part[:6] for part in parts), strict=True)]
-    return Found._make([*arrays, [target for part in parts for target in part.synced]])
+    return Found._make([*arrays, [target for part in parts for target in part.synced], {}])
 
 
 def _lost_of(

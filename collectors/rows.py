@@ -107,6 +107,7 @@ class RowMaker:
         """Targets that have not told all yet, and for how many flushes."""
         self._told: dict[int, None] = {}
         """Targets whose facts may have changed."""
+        self._left_out: Counter[tuple[int, str]] = Counter()
 
     @property
     def counters(self) -> Counter[str]:
@@ -115,6 +116,11 @@ class RowMaker:
         for fleet in self._fleets:
             counted += fleet.paths.counted
         return counted
+
+    def take_left_out(self) -> Counter[tuple[int, str]]:
+        """By target and reason, the updates left out since the last call: each device is told of its own."""
+        left_out, self._left_out = self._left_out, Counter()
+        return left_out
 
     def topics(self, profile: Profile) -> tuple[str, ...]:
         """The packed topics that rows of the profile can go on."""
@@ -197,7 +203,7 @@ class RowMaker:
             rows = np.flatnonzero(mine & update)
             codes = fleet.paths.codes(columns.path_id[rows], of[message[rows]], self._device)
             self._counted["updates_without_meaning"] += int((codes == NOTHING).sum())
-            self._counted["updates_of_refused_ports"] += int((codes == NOT_SEEN).sum())
+            self._leave_out("updates_of_refused_ports", "port_refused", of[message[rows[codes == NOT_SEEN]]])
             slow = codes <= SLOW
             if len(deletes) or slow.any():
                 parts += self._slowly(index, columns, deletes, rows[slow], codes[slow], of, time_ns, quality, seen_ns)
@@ -222,6 +228,13 @@ class RowMaker:
                 self._told[target] = None
         return self._made([], self._joiner.flush(before_ns))
 
+    def _leave_out(self, name: str, reason: str, targets: Ints) -> None:
+        """Counts an update of each of these targets, for the process and for the target."""
+        self._counted[name] += len(targets)
+        if len(targets):
+            for target, count in zip(*np.unique(targets, return_counts=True), strict=True):
+                self._left_out[int(target), reason] += int(count)
+
     def _device(self, target: int) -> str:
         return self._targets[target].device
 
@@ -244,9 +257,9 @@ class RowMaker:
             number[worded[known]], good[worded[known]] = told[known].astype(np.uint64), True
         # Of a state, a word that the profile does not have says nothing; a number of more than a flag is none either.
         good &= ~_FLAGS[fleet.paths.leaves.semantics[leaf]] | (number <= np.uint64(1))
-        self._counted["values_refused"] += int((~good).sum())
-        rows, leaf, number = rows[good], leaf[good], number[good]
         message = np.asarray(columns.message, np.int64)[rows]
+        self._leave_out("values_refused", "value_refused", targets[message[~good]])
+        rows, leaf, number, message = rows[good], leaf[good], number[good], message[good]
         slot = self._slot_of[targets[message]]
         read = Readings(slot, leaf, number, time_ns[message], seen_ns[message], np.asarray(quality)[message])
         halves, news, edges = measure(fleet, read, self._counted)
@@ -304,7 +317,7 @@ class RowMaker:
                 fleet.paths, fleet.paths.profile.record[record], told_fields, self._device(int(targets[message]))
             )
             if row_made is None:
-                self._counted["events_refused"] += 1
+                self._leave_out("events_refused", "event_refused", targets[message : message + 1])
             else:
                 made.append((message, row_made))
         if not made:

@@ -99,6 +99,8 @@ class Session:
         self._profile: Profile | None = None
         self._streams: list[RawStream] = []
         self._readings: list[_Reading] = []
+        self._tasks: list[asyncio.Future[None]] = []
+        """One reads each stream, or waits for room to do so."""
         self._abort: Failure | None = None
         self._quiet_since_s = 0.0
         """On the loop's clock: when something came last, or a subscription began."""
@@ -159,6 +161,8 @@ class Session:
         self._abort = failure
         for stream in self._streams:
             stream.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     @property
     def blocked(self) -> bool:
@@ -255,7 +259,7 @@ class Session:
         self.status.phase = Phase.SUBSCRIBING
         self._quiet_since_s = asyncio.get_running_loop().time()
         self._readings = [_Reading(shortest_ms((rpc,)), self._quiet_since_s) for rpc in plan.rpcs]
-        reading = [
+        reading = self._tasks = [
             asyncio.ensure_future(self._read(stream, of))
             for stream, of in zip(self._streams, self._readings, strict=True)
         ]
@@ -267,6 +271,7 @@ class Session:
             for task in reading:
                 task.cancel()
             await asyncio.gather(*reading, return_exceptions=True)
+            self._tasks = []
         if self._abort is not None:
             raise self._abort
         # Of several that end at once, a refusal says more than the others' echo of it.

@@ -17,7 +17,8 @@ class Target(msgspec.Struct, frozen=True):
     """A device to subscribe to.
 
     `profile` is a name, a file or "auto". `encodings`, `interval_ms` and `subscriptions` are the profile's own where
-    they are empty or 0. `first_deadline_s`: something has to come within that time of a subscription. `stall_s` is the
+    they are empty or 0. `profile_digest` is of the user's files that it comes from: another one makes another target.
+    `first_deadline_s`: something has to come within that time of a subscription. `stall_s` is the
     longest silence afterwards; 0 lets it follow from the intervals.
     """
 
@@ -35,3 +36,4 @@ class Target(msgspec.Struct, frozen=True):
     updates_only: bool = False
     first_deadline_s: float = 30.0
     stall_s: float = 0.0
+    profile_digest: str = ""

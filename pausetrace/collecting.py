@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from collectors.collect_metrics import CollectExporter
 from collectors.collector import Collector
 from collectors.inventory import Inventory, load
-from collectors.inventory_file import included
+from collectors.inventory_file import Watched, included
 from collectors.outlet import Outlet
 from collectors.target import Target
 from collectors.target_status import TargetStatus
@@ -162,26 +162,31 @@ async def _follow_file(
     path: Path, inventory: Inventory, group: Group, reload: asyncio.Event, exporter: CollectExporter | None
 ) -> None:
     """Reads the inventory again when one of its files changes, or on SIGHUP. A wrong one changes nothing."""
-    seen = _look(path, inventory)
+    good = Watched([path, *inventory.files], list(inventory.includes))
+    seen = _look(good)
+    wrong = Watched()
     while True:
         asked = await _wait(reload)
-        look = await asyncio.to_thread(_look, path, inventory)
+        look = await asyncio.to_thread(_look, good, wrong)
         if look == seen and not asked:
             continue
-        seen = look
+        wrong = Watched()
         try:
-            read = await asyncio.to_thread(load, path)
+            read = await asyncio.to_thread(load, path, watched=wrong)
         except Exception as err:  # noqa: BLE001 - whatever is wrong with a file must not end what reads it again
             told = err if isinstance(err, PausetraceError) else f"it cannot be read: {err!r}"
             _log.error("the inventory stays as it was: %s", told)
             if exporter is not None:
                 exporter.inventory(good=False)
+            # As it was read: what has changed since then is another change.
+            seen = _merged(look, await asyncio.to_thread(_look, good, wrong))
             continue
         if changed := [name for name in AT_START if getattr(read, name) != getattr(inventory, name)]:
             told = ", ".join(AT_START[name] for name in changed)
             _log.warning("%s: changed, which takes effect at the next start", told)
         inventory = read
-        seen = await asyncio.to_thread(_look, path, inventory)
+        good, wrong = Watched([path, *inventory.files], list(inventory.includes)), Watched()
+        seen = _merged(look, await asyncio.to_thread(_look, good))
         await group.assign(inventory.targets)
         if exporter is not None:
             exporter.inventory(good=True)
@@ -206,21 +211,28 @@ async def _wait(reload: asyncio.Event) -> bool:
     return True
 
 
-def _look(path: Path, inventory: Inventory) -> list[tuple[str, int, int, int]]:
+def _look(*depends: Watched) -> dict[Path, tuple[int, int, int]]:
     """What tells that a file was changed, came or went: of all that were read, and that includes mean now."""
-    files = {path, *inventory.files}
-    for folder, pattern in inventory.includes:
-        with contextlib.suppress(OSError):
+    files = {file for watched in depends for file in watched.files}
+    for folder, pattern in (include for watched in depends for include in watched.includes):
+        with contextlib.suppress(OSError, ValueError, IndexError, NotImplementedError):
             files.update(included(folder, pattern))
-    found = []
-    for file in sorted(files):
+    found = {}
+    for file in files:
         try:
             stat = file.stat()
-        except OSError:
-            found.append((str(file), 0, 0, 0))
+        except (OSError, ValueError):
+            found[file] = (0, 0, 0)
         else:
-            found.append((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino))
+            found[file] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
     return found
+
+
+def _merged(
+    before: dict[Path, tuple[int, int, int]], after: dict[Path, tuple[int, int, int]]
+) -> dict[Path, tuple[int, int, int]]:
+    """How the files of `after` looked before they were read, as far as that is known: a change meanwhile is one."""
+    return {file: before.get(file, look) for file, look in after.items()}
 
 
 def run_worker(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:

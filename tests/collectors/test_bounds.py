@@ -13,7 +13,12 @@ import pytest
 
 from collectors import profiles
 from collectors.budget import MESSAGE_OVERHEAD_BYTES, Budget
+from collectors.failures import Failure
 from collectors.gate import Gate
+from collectors.inbox import Inbox, Taken
+from collectors.outlet import NoOutlet
+from collectors.paths import PathTable
+from collectors.pump import Found, Pump, Wanted
 from simulation.gnmi_targets.http2 import Stream
 from simulation.gnmi_targets.messages import notification, sync
 from simulation.gnmi_targets.raw_target import RawTarget
@@ -92,6 +97,32 @@ def test_paths_that_a_target_invents_fill_no_table() -> None:
     asyncio.run(run())
 
 
+def test_a_table_of_paths_that_has_refused_some_for_long_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = profiles.load("openconfig")
+    pump = Pump("lab", NoOutlet(), PathTable(limit=30))
+    pump.want(0, Wanted("leaf1", "switch", ()))
+    pump.profile(0, profile, 1000, 1000)
+
+    def turn(*names: str) -> Found:
+        monkeypatch.setattr(pump, "_flush_ns", 0)
+        message = notification(time.time_ns(), [(name, 1) for name in names], prefix=BASE)
+        return pump.turn(Taken([message], [0], [time.time_ns()], [(0, True)]))
+
+    invented = [f"invented-{at}" for at in range(40)]
+    assert not turn(*invented[:20]).refused.any()
+    assert turn(*invented).refused[0] > 5
+    # Not yet: another minute may do with what there is.
+    assert turn(*invented).refused[0] > 5
+    monkeypatch.setattr("collectors.pump.PATHS_RENEW_S", 0.0)
+    turn(*invented)
+    assert not turn("out-octets", "in-octets").refused.any()
+    # A table that has room for all is left alone.
+    generation = pump.paths.generation
+    turn("out-octets", "in-octets")
+    turn("out-octets", "in-octets")
+    assert pump.paths.generation == generation == 1
+
+
 def test_the_budget_is_shared_fairly() -> None:
     async def run() -> None:
         budget = Budget(1_000_000)
@@ -145,6 +176,101 @@ def test_a_session_that_waits_for_room_is_not_taken_to_be_silent_and_its_end_end
             assert not session.status.failures
             running.collector.assign([])
             await running.until(lambda: not session.blocked)
+
+    asyncio.run(run())
+
+
+def test_a_session_that_waits_for_room_can_be_ended() -> None:
+    async def script(stream: Stream, _request: bytes) -> None:
+        stream.send(sync())
+        while stream.open:
+            stream.send(notification(time.time_ns(), [("out-octets", 1)], prefix=BASE))
+            await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        async with RawTarget(script) as fake, collecting(target_at(fake.address)) as running:
+            session, budget = running.collector.session("leaf1"), running.collector.budget
+            await running.until(lambda: running.status().synced)
+            budget.took(99, 1 << 30)
+            await running.until(lambda: session.blocked)
+            session.abort(Failure("garbage", "of the test's"))
+            await running.until_failed("garbage")
+            assert not session.blocked
+
+    asyncio.run(run())
+
+
+def test_while_one_target_waits_for_room_the_others_go_on_promising() -> None:
+    came: list[Stream] = []
+
+    async def script(stream: Stream, _request: bytes) -> None:
+        came.append(stream)
+        stream.send(sync())
+        stream.send(notification(time.time_ns(), [("out-octets", 1)], prefix=BASE))
+        while stream.open:
+            await asyncio.sleep(0.05)
+            if stream is came[0]:
+                stream.send(notification(time.time_ns(), [("out-octets", 1)], prefix=BASE))
+
+    async def run() -> None:
+        # Of samples every 5 s silence is normal, and the clock promises.
+        async with (
+            RawTarget(script) as fake,
+            collecting(target_at(fake.address, "loud", interval_ms=5000), budget_bytes=1 << 20) as running,
+        ):
+            collector = running.collector
+            await running.until(lambda: running.status("loud").synced)
+            collector.assign([
+                target_at(fake.address, "loud", interval_ms=5000), target_at(fake.address, "calm", interval_ms=5000)
+            ])  # fmt: skip
+            await running.until(lambda: running.status("calm").updates > 0)
+            loud, calm = (collector.session(name) for name in ("loud", "calm"))
+            # It fills its own share, and the budget is not full.
+            collector.budget.took(99, 1)
+            collector.budget.took(loud.number, (1 << 20) * 3 // 4)
+            await running.until(lambda: loud.blocked)
+            assert not calm.blocked
+            marks = [collector.pump.mark_ns(of.number) for of in (loud, calm)]
+            await asyncio.sleep(1.0)
+            rose = [collector.pump.mark_ns(of.number) - mark for of, mark in zip((loud, calm), marks, strict=True)]
+            assert loud.blocked
+            assert rose[0] < 500_000_000 < rose[1]
+
+    asyncio.run(run())
+
+
+def test_a_turn_says_of_which_targets_more_waits() -> None:
+    inbox = Inbox()
+    for target in (4, 5, 6, 5):
+        inbox.put(target, bytes(10), target)
+    taken = inbox.take(20, 1000, frozenset({9}))
+    assert (taken.targets, taken.until_ns, taken.waiting) == ([4, 5], 1000, frozenset({5, 6, 9}))
+    taken = inbox.take(100, 2000)
+    assert (taken.targets, taken.until_ns, taken.waiting) == ([6, 5], 2000, frozenset())
+
+
+def test_what_is_left_out_of_a_target_s_updates_is_counted_for_that_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collectors.path_map.MAX_PORTS_A_DEVICE", 5)
+    came: list[Stream] = []
+
+    async def script(stream: Stream, _request: bytes) -> None:
+        came.append(stream)
+        stream.send(sync())
+        many = 8 if stream is came[0] else 3
+        for at in range(many):
+            base = BASE.replace("Ethernet1", f"{id(stream)}-{at}")
+            stream.send(notification(time.time_ns(), [("out-octets", "no number" if at == 2 else 1)], prefix=base))
+        while stream.open:
+            await asyncio.sleep(0.05)
+
+    async def run() -> None:
+        async with RawTarget(script) as fake, collecting(target_at(fake.address, "a", profile="openconfig")) as running:
+            await running.until(lambda: running.status("a").updates == 8)
+            collector = running.collector
+            collector.assign([target_at(fake.address, name, profile="openconfig") for name in ("a", "b")])
+            await running.until(lambda: running.status("b").updates == 3)
+            assert running.status("a").drops == {"port_refused": 3, "value_refused": 1}
+            assert running.status("b").drops == {"value_refused": 1}
 
     asyncio.run(run())
 

@@ -9,10 +9,11 @@ import pytest
 
 from collectors.examine import examine, snapshot
 from collectors.failures import Failure
-from collectors.inventory import Inventory, load, seconds_of
+from collectors.inventory import Inventory, load
 from collectors.profile_choice import choice_of
 from collectors.profile_file import read_profile
 from collectors.target import Target
+from collectors.target_settings import seconds_of
 from collectors.transport import Endpoint, Tls
 from stream.errors import ConfigError
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from collectors.collector import Collector
-from collectors.outlet import KafkaOutlet
+from collectors.outlet import Announced, KafkaOutlet
+from collectors.rows import Made, Part
 from simulation.gnmi_targets.server import FakeTarget
 from stream.batch import StreamKey
 from stream.embedded import EmbeddedBroker
 from stream.publisher import Publisher
-from stream.roster import SourceDown, SourceUp
+from stream.record import Events, empty_events
+from stream.roster import SourceDown, SourceUp, StreamUp
 from tests.collectors.lab_device import lab_leaves
 from tests.collectors.running import SCALE, target_at
 from tests.stream.reading import batches_on, items_on
@@ -87,3 +89,38 @@ def test_a_target_that_is_lost_goes_down_alone_and_comes_back_as_new_streams(emb
         if len(batch.events):
             assert int(batch.events["time_ns"].min()) >= promised.get(batch.stream, 0)
         promised[batch.stream] = max(batch.mark_ns, promised.get(batch.stream, 0))
+
+
+class Kept:
+    """A publisher that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.counters: dict[str, int] = {}
+        self.from_ns: dict[str, int] = {}
+        self.times: dict[str, list[int]] = {}
+
+    def up(self, streams: Sequence[StreamUp], from_ns: int, deadline_s: float) -> None:
+        """Keeps since when."""
+        self.from_ns |= {stream.device: from_ns for stream in streams}
+
+    def append(self, topic: str, device: str, events: Events, ports: Sequence[str], mark_ns: int) -> None:
+        """Keeps the rows' times."""
+        self.times.setdefault(device, []).extend(events["time_ns"].tolist())
+
+
+def test_rows_from_before_a_target_was_up_are_left_out() -> None:
+    """Those who read the others may have settled that time: a stream has nothing older than where it began."""
+    kept = Kept()
+    outlet = KafkaOutlet(lambda _mark: cast(Publisher, kept), ("device", "link"))
+    for target, device in enumerate(("early", "late")):
+        outlet.up(target, Announced(device, ("queue",), 0))
+        outlet.put(Made(empty_events(0), [], []), lambda _target: 0)
+        time.sleep(0.002)
+    before_ns, after_ns = kept.from_ns["early"] + 1, kept.from_ns["late"] + 1
+    assert before_ns < after_ns
+    events = empty_events(6)
+    events["time_ns"] = [before_ns - 2, before_ns, after_ns] * 2
+    parts = [Part(target, "queue", 3 * target, 3 * target + 3, ("p",), after_ns) for target in range(2)]
+    outlet.put(Made(events, parts, []), lambda _target: after_ns)
+    assert kept.times == {"early": [before_ns, after_ns], "late": [after_ns]}
+    assert outlet.counters["rows_before_up"] == 3

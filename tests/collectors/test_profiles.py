@@ -154,3 +154,9 @@ def test_modules_in_front_of_names_say_nothing() -> None:
         update = (elements_of(leaf[0]), leaf[1], "PROTO")
         rows = feed.send(notification(START_NS + count * 10**9, [update]))
     assert rows == ["PFC_FRAMES eth1/- rx 10 null 1s"]
+
+
+@pytest.mark.parametrize("name", ["openconfig", "arista-eos"])
+def test_a_profile_is_one_however_often_it_is_asked_for(name: str) -> None:
+    """Targets of one profile share their tables by it, and a session asks again after each refusal."""
+    assert profiles.load(name) is profiles.load(name)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from collectors.breaker import State
-from collectors.pump import NOT_DECODED, STREAM_BROKEN
+from collectors.inbox import Taken
+from collectors.pump import NOT_DECODED, STREAM_BROKEN, Found
 from collectors.transport import Endpoint
 from simulation.gnmi_targets.behaviour import Behaviour, Refusal
 from simulation.gnmi_targets.http2 import ENHANCE_YOUR_CALM, Stream, frame, grpc_message
@@ -298,5 +300,58 @@ def test_an_rpc_that_falls_silent_is_not_hidden_by_another_ones_messages(told: i
             # Of counters that a target does not have, it says nothing, or one word: that is no stall.
             await running.until(lambda: running.status().messages > 30)
             assert not running.status().failures
+
+    asyncio.run(run())
+
+
+def test_a_session_that_held_forgets_the_failures_before_it() -> None:
+    """A switch that restarts once a day is back after a second each time, not after a minute."""
+
+    async def script(stream: Stream, _request: bytes) -> None:
+        stream.send(sync())
+        for number in range(8):
+            stream.send(sample(number))
+            await asyncio.sleep(0.05)
+        stream.end()
+
+    async def run() -> None:
+        # In the tests' time 0.4 s are more than HELD_S.
+        async with RawTarget(script) as fake, collecting(target_at(fake.address)) as running:
+            await running.until(lambda: running.status().failures >= 3)
+            assert running.collector.session("leaf1")._backoff.failures == 1
+
+    asyncio.run(run())
+
+
+def test_a_turn_that_fails_is_told_as_lost_for_each_of_its_targets() -> None:
+    async def script(stream: Stream, _request: bytes) -> None:
+        stream.send(sync())
+        number = 0
+        while stream.open:
+            number += 1
+            stream.send(sample(number))
+            await asyncio.sleep(0.02)
+
+    async def run() -> None:
+        async with RawTarget(script) as fake:
+            targets = [target_at(fake.address, name) for name in ("leaf1", "leaf2")]
+            async with collecting(*targets) as running:
+                await running.until(lambda: all(status.updates > 2 for status in running.collector.statuses()))
+                pump = running.collector.pump
+                failed: list[Counter[int]] = []
+                turn = pump.turn
+
+                def fails_once(taken: Taken) -> Found:
+                    if not failed and len(set(taken.targets)) == 2:
+                        failed.append(Counter(taken.targets))
+                        raise RuntimeError("of the test's")
+                    return turn(taken)
+
+                pump.turn = fails_once  # type: ignore[method-assign]
+                await running.until(lambda: running.collector.counters()["turns_failed"] == 1)
+                await running.until(lambda: len(running.out.losses) == 2)
+                lost = {target: messages for target, messages, reason in running.out.losses if reason == NOT_DECODED}
+                assert lost == failed[0]
+                assert running.collector.counters()["messages_lost_in_turns"] == failed[0].total()
 
     asyncio.run(run())

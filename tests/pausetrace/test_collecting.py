@@ -194,3 +194,52 @@ def test_what_a_reload_does_not_change_is_told(tmp_path: Path, caplog: pytest.Lo
 
     write(old)
     following(file, does)
+
+
+PROFILE = 'name = "own"\ntitle = "Ours"\n[[subscribe]]\npath = "/{}"\n'
+
+
+@pytest.mark.parametrize("profile", ["own.toml", "own", "above.toml", "auto"])
+def test_a_change_of_a_profile_of_the_user_s_makes_other_targets_of_those_that_have_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, profile: str
+) -> None:
+    file, own = tmp_path / "fabric.toml", tmp_path / "own.toml"
+    own.write_text(PROFILE.format("a"))
+    (tmp_path / "above.toml").write_text('name = "above"\ntitle = "Above"\nextends = "own.toml"\n')
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    if profile in ("own", "auto"):
+        own = folder / "own.toml"
+        own.write_text(PROFILE.format("a"))
+    file.write_text(
+        f'{HEAD}profiles = "folder"\n[targets.a]\nprofile = "{profile}"\n[targets.b]\nprofile = "openconfig"\n'
+    )
+
+    async def does(group: Assigned, _reload: asyncio.Event) -> None:
+        before = group.targets
+        own.write_text(PROFILE.format("[b"))
+        await until(lambda: "has a key that is not" in caplog.text)
+        assert group.targets == before
+        own.write_text(PROFILE.format("b"))
+        await until(lambda: group.times == 2)
+        assert group.targets[0] != before[0]
+        assert group.targets[1] == before[1]
+
+    following(file, does)
+
+
+def test_what_a_wrong_inventory_names_is_watched_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file, folder = tmp_path / "fabric.toml", tmp_path / "new"
+    file.write_text(f"{HEAD}[targets.a]\n")
+    folder.mkdir()
+    (folder / "more.toml").write_text("[targets.b]\nno = 1\n")
+
+    async def does(group: Assigned, _reload: asyncio.Event) -> None:
+        file.write_text(f'{HEAD}include = ["new/*.toml"]\n[targets.a]\nca = "ca.pem"\n')
+        await until(lambda: "b.no: there is no such setting" in caplog.text or "ca.pem: no such file" in caplog.text)
+        (folder / "more.toml").write_text("[targets.b]\n")
+        await until(lambda: "ca.pem: no such file" in caplog.text)
+        (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+        await until(lambda: group.names == ["a", "b"])
+
+    following(file, does)
