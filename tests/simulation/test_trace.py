@@ -106,6 +106,7 @@ def test_withheld_queues_leave_the_pause_columns(tmp_path: Path) -> None:
     queue_columns = (counters.q_max_bytes, counters.tx_bytes, counters.rx_bytes)
     assert queue_columns == (None, None, None)
     assert (counters.tx_ce_packets, counters.rx_ce_packets) == (None, None)
+    assert counters.rx_paused_ns is not None
     assert counters.rx_paused_ns.tolist() == [40_000, 0, 0]
     assert trace.flow_bytes is not None
 
