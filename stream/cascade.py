@@ -129,7 +129,7 @@ class Edge(msgspec.Struct, frozen=True):
     egress_port: OptionalName
     share_ppm: Ppm
     held_bytes: Count = 0
-    """0 where nobody counts the bytes of flows."""
+    """0 where nobody counts the bytes of flows or of ports."""
 
 
 class Cascade(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analytics.layout import MARK_COUNTED, MARK_GUESSED, MARK_UNLOGGED
 from analytics.ledger import Ledger, Ledgers
 from stream.kinds import INT64_MAX
 from stream.snapshot import pack, unpack
@@ -16,7 +17,15 @@ AMOUNTS = st.integers(0, 10**6) | st.integers(INT64_MAX - 2, INT64_MAX)
 
 
 CLOSES = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 7), st.integers(0, 1000), AMOUNTS, st.integers(0, 1), st.just(5)),
+    st.tuples(
+        st.integers(0, 3),
+        st.integers(0, 7),
+        st.integers(0, 1000),
+        AMOUNTS,
+        st.integers(0, 7),
+        st.just(5),
+        st.integers(1000, 10**6),
+    ),
     max_size=20,
 )
 EDGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7), st.integers(0, 7), st.integers(0, 10**6),
@@ -30,7 +39,7 @@ def test_what_joins_late_sums_up_to_what_was_one_from_the_start(
     closes: list[tuple[int, ...]], edges: list[tuple[int, ...]], blames: list[tuple[int, ...]], seed: int
 ) -> None:
     at_once, late = Ledgers(), Ledgers()
-    tables = [(edges, 6), (closes, 6), (blames, 4)]
+    tables = [(edges, 6), (closes, 7), (blames, 4)]
     one = [np.array([(0, *row[1:]) for row in rows], np.int64).reshape(-1, width) for rows, width in tables]
     at_once.book(one[0], one[1], one[2])
     shuffled = random.Random(seed)
@@ -54,7 +63,7 @@ def test_ledgers_come_back_from_a_snapshot(
     closes: list[tuple[int, ...]], edges: list[tuple[int, ...]], blames: list[tuple[int, ...]]
 ) -> None:
     before, after = Ledgers(), Ledgers()
-    tables = [np.array(rows, np.int64).reshape(-1, width) for rows, width in ((edges, 6), (closes, 6), (blames, 4))]
+    tables = [np.array(rows, np.int64).reshape(-1, width) for rows, width in ((edges, 6), (closes, 7), (blames, 4))]
     before.book(tables[0], tables[1], tables[2])
     before.book_flows(np.array([[0, 4, 0, 1]]), np.array([2**64 - 1], np.uint64), np.array([7]))
     before.join(np.array([(0, 3)]), ["three"])
@@ -72,8 +81,24 @@ def test_a_slot_that_is_joined_before_anything_was_booked_leaves_its_id() -> Non
 
 def test_what_has_ended_leaves_nothing() -> None:
     ledgers = Ledgers()
-    ledgers.book(np.array([[2, 0, 8, 5, 5, 1]]), np.array([[2, 0, 10, 5, 1, 1]]), np.array([[2, 0, 32, 5]]))
+    ledgers.book(np.array([[2, 0, 8, 5, 5, 1]]), np.array([[2, 0, 10, 5, 1, 1, 15]]), np.array([[2, 0, 32, 5]]))
     ledgers.join(np.array([(2, 1)]), ["former"])
     ledgers.drop([2])
     assert ledgers.of(2) == Ledger()
     assert pack("test", 1, ledgers.state()) == pack("test", 1, Ledgers().state())
+
+
+def test_the_longest_stop_is_one_whose_end_is_known() -> None:
+    marks = [0, MARK_GUESSED, MARK_GUESSED | MARK_COUNTED, MARK_GUESSED | MARK_COUNTED | MARK_UNLOGGED]
+    starts_ns, lasted_ns = [0, 1_000, 10_000, 20_000], [50, 9_000, 400, 300]
+    closes = [(0, 3, start, lasted, mark, 5, start + lasted)
+              for start, lasted, mark in zip(starts_ns, lasted_ns, marks, strict=True)]  # fmt: skip
+    # Counters told of more paused time than there are pauses: the last one has it, and lasted no longer for that.
+    closes.append((0, 3, 30_000, 70_000, 0, 5, 30_350))
+    ledgers = Ledgers()
+    ledgers.book(np.zeros((0, 6), np.int64), np.array(closes), np.zeros((0, 4), np.int64))
+    tally = ledgers.of(0).queues[3]
+    assert (tally.longest_from_ns, tally.longest_ns, tally.second_ns) == (10_000, 400, 350)
+    assert (tally.pauses, tally.pause_ns) == (5, sum(lasted_ns) + 70_000)
+    # Rows were lost of what nobody has logged, and of what ended nobody knows when.
+    assert tally.guessed == 2
