@@ -222,10 +222,10 @@ class Chain:
         count = min(1.0, self._n(egress) / self._n(port))
         if egress == port or (self._leads_to(port, egress) and self._leads_to(egress, port)):
             return count
-        paused = self.counted.paused_ns
+        paused_ns = self.counted.paused_ns
         time = max(
             self._reach(egress) / self._reach(port), self._short(egress) / self._short(port),
-            paused[egress] / paused[port],
+            paused_ns[egress] / paused_ns[port],
         )  # fmt: skip
         if rule == "counts":
             return min(1.0, max(count, time))
