@@ -80,7 +80,7 @@ def sampled_confidence_of(
 def _by_class(root_class: str, part: Part) -> float:
     """What a class leaves of the evidence: polls hide rates, the length of stops, and whether a ring still moves."""
     if root_class == "cyclic_dependency":
-        return 0.25
+        return 0.1
     if root_class == UNCLASSIFIED:
         return 0.5 if part.hedged else 0.9
     return 1.0
