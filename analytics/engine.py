@@ -220,7 +220,8 @@ class Engine:
         slots = living(self.slots, self.queues[queues, layout.Q_SLOT])
         start_ns, pauser = self.queues[queues, layout.Q_A], self.queues[queues, layout.Q_PAUSER]
         pause_ns = np.maximum(now_ns - start_ns, 0)
-        marks = np.full_like(queues, layout.MARK_GUESSED | layout.MARK_COUNTED)
+        # What has not ended lasts up to now by all that is known; that an end was lost shows where nobody tells more.
+        marks = np.full_like(queues, layout.MARK_GUESSED | layout.MARK_COUNTED | layout.MARK_UNLOGGED)
         blamed = np.arange(layout.MAX_ROOTS) < self.queues[queues, layout.Q_ROOTS][:, None]
         of, number = np.nonzero(blamed)
         blamed_ns = np.rint(self.shares[queues[of], number] * pause_ns[of]).astype(np.int64)

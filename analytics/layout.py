@@ -44,8 +44,8 @@ ROW_TIME, ROW_TYPE, ROW_QUEUE, ROW_START, ROW_END, ROW_AMOUNT, ROW_ORDER, ROW_ID
 ROW_COLUMNS = 8
 REPORTS_DEPTH, REPORTS_BYTES, REPORTS_ECN = 1, 2, 4
 MARK_GUESSED, MARK_COUNTED, MARK_UNLOGGED = 1, 2, 4
-"""Nobody has logged a pause's end; and yet counters say up to when the queue was stopped throughout; nor has anybody
-logged its beginning, so that rows of it were lost for certain."""
+"""Nobody has logged a pause's end; and yet it is known up to when the queue was stopped throughout, by counters; nor
+has anybody logged its beginning, so that rows of it were lost for certain."""
 
 # Columns of a queue's state; what a look at a queue needs comes first, so that it lies in one cache line.
 (Q_ORDER, Q_A, Q_B, Q_BIN_START, Q_BIN_END, Q_BIN_PEAK, Q_ROOTS, Q_SLOT, Q_OLD_END, Q_OLD_PEAK, Q_STOP_PEAK,
