@@ -63,7 +63,9 @@ def parts_by_ports(stops: Stops, pauses: Ints, windows: Ints, topology: Topology
     """
     found: list[tuple[Ints, Ints, Floats]] = []
     steps = not_looked_at = 0
-    pauser = np.where(stops.pauser >= 0, topology.port_device[stops.pauser], -1)
+    # The link that a stop came by may have gone by the time that its cascade closes: then no ingress is known.
+    linked = (stops.pauser >= 0) & (topology.port_local[stops.pauser] >= 0)
+    pauser = np.where(linked, topology.port_device[stops.pauser], -1)
     devices = [device for device in np.unique(pauser[pauser >= 0]).tolist() if not topology.is_host[device]]
     for device in sorted(devices, key=lambda device: topology.devices[device]):
         for priority in range(PRIORITIES):

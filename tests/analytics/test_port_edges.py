@@ -179,3 +179,13 @@ def test_an_ingress_alone_holds_all_that_stands_at_its_device() -> None:
     assert alone_bytes(stops_of(engine, stops), windows, engine.topology) == came - 100_000
     assert alone_bytes(stops_of(engine, stops), windows[:0], engine.topology) == 0.0
     assert alone_bytes(stops_of(engine, [stops[0]._replace(end_ns=160 * US)]), windows, engine.topology) == 0.0
+
+
+def test_a_stop_whose_link_has_gone_is_left_to_depths() -> None:
+    fabric, stops, sent, depths = two_flows()
+    engine = engine_of(fabric, {}, Random(1))
+    windows = windows_of(engine, sent, depths, Random(1))
+    gone = stops_of(engine, stops)._replace(pauser=np.array([engine.topology.port("leaf0", "gone"), -1], np.int64))
+    engine._grow()
+    parts = parts_by_ports(gone, np.zeros((0, 3), np.int64), windows, engine.topology)
+    assert (len(parts.stop), parts.not_looked_at) == (0, 0)
