@@ -268,7 +268,7 @@ def _held(instants: Ints, depths: _Spans, stops: _Spans, speed_mbps: Ints, held:
 def fit(came: Floats, left: Floats, may: Bools, split: Floats, table: Floats) -> None:
     """Fills a table of bytes by ingress (rows) and egress: `came` by each row split as `split` says, then fitted.
 
-    came, left: (n,); may, split, table: (n, n). Each round scales rows, then columns, to their sums.
+    came, left: (n,), in bytes; may, split, table: (n, n). Each round scales rows, then columns, to their sums.
     """
     count = len(came)
     for i in range(count):
@@ -336,7 +336,8 @@ def follow(
 ) -> None:
     """Fills `mix` (stops, n): the part of each stop's ingress in what stood in each queue or came to it meanwhile.
 
-    came, left, highest: (pieces of time, n); `cell` the piece of each stop, in order. What came last stays: from piece
+    came, left, highest: (pieces of time, n), in bytes; may, split, and to work in table, stood and parts: (n, n);
+    `cell` the piece of each stop, in order, and `ingress` its port's number. What came last stays: from piece
     to piece as much as the queue was high. Where nothing stood and nothing came, the parts are as they were.
     """
     count = may.shape[0]

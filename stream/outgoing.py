@@ -168,10 +168,9 @@ class OutgoingStream:
         sealed: list[Sealed],
     ) -> None:
         promised_ns = self.mark_ns
+        is_split = len(rows) > MAX_EVENTS - self._count
         # oldest_from[i]: least time from row i on, which a batch that ends in front of row i must not promise away.
-        oldest_from = rows["time_ns"]
-        if len(rows) > MAX_EVENTS - self._count:
-            oldest_from = np.minimum.accumulate(oldest_from[::-1])[::-1]
+        oldest_from = np.minimum.accumulate(rows["time_ns"][::-1])[::-1] if is_split else None
         position = 0
         while position < len(rows):
             take = min(MAX_EVENTS - self._count, len(rows) - position)
@@ -184,7 +183,9 @@ class OutgoingStream:
             position += take
             if self.waiting_since_s is None:
                 self.waiting_since_s = now_s
-            so_far_ns = min(mark_ns, int(oldest_from[position])) if position < len(rows) else mark_ns
+            so_far_ns = mark_ns
+            if oldest_from is not None and position < len(rows):
+                so_far_ns = min(mark_ns, int(oldest_from[position]))
             self.mark_ns = max(promised_ns, so_far_ns)
             if self._count == MAX_EVENTS:
                 sealed.append(self.seal(now_s))

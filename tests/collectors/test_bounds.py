@@ -158,15 +158,17 @@ def test_each_rpc_of_a_target_that_waits_for_room_is_woken() -> None:
     asyncio.run(run())
 
 
-def test_a_session_that_waits_for_room_is_not_taken_to_be_silent_and_its_end_ends_the_wait() -> None:
-    async def script(stream: Stream, _request: bytes) -> None:
-        stream.send(sync())
-        while stream.open:
-            stream.send(notification(time.time_ns(), [("out-octets", 1)], prefix=BASE))
-            await asyncio.sleep(0.01)
+async def trickle(stream: Stream, _request: bytes) -> None:
+    """Sends a small message every 10 ms."""
+    stream.send(sync())
+    while stream.open:
+        stream.send(notification(time.time_ns(), [("out-octets", 1)], prefix=BASE))
+        await asyncio.sleep(0.01)
 
+
+def test_a_session_that_waits_for_room_is_not_taken_to_be_silent_and_its_end_ends_the_wait() -> None:
     async def run() -> None:
-        async with RawTarget(script) as fake, collecting(target_at(fake.address, stall_s=0.5)) as running:
+        async with RawTarget(trickle) as fake, collecting(target_at(fake.address, stall_s=0.5)) as running:
             session, budget = running.collector.session("leaf1"), running.collector.budget
             await running.until(lambda: running.status().synced)
             budget.took(99, 1 << 30)
@@ -181,14 +183,8 @@ def test_a_session_that_waits_for_room_is_not_taken_to_be_silent_and_its_end_end
 
 
 def test_a_session_that_waits_for_room_can_be_ended() -> None:
-    async def script(stream: Stream, _request: bytes) -> None:
-        stream.send(sync())
-        while stream.open:
-            stream.send(notification(time.time_ns(), [("out-octets", 1)], prefix=BASE))
-            await asyncio.sleep(0.01)
-
     async def run() -> None:
-        async with RawTarget(script) as fake, collecting(target_at(fake.address)) as running:
+        async with RawTarget(trickle) as fake, collecting(target_at(fake.address)) as running:
             session, budget = running.collector.session("leaf1"), running.collector.budget
             await running.until(lambda: running.status().synced)
             budget.took(99, 1 << 30)
