@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from stream.closing import Closing
 from stream.errors import BrokerError, UnreachableError
-from stream.group_members import stays_member
+from stream.group_members import stays_member, unread
 from stream.kafka_log import LastError, error_text
 from stream.kafka_settings import (
     CONNECT_DEADLINE_S,
@@ -57,6 +57,10 @@ _HOPELESS = frozenset(
 
 
 _SESSION_SLACK_S = 2.0
+_LOOK_S, _LOOKS = 2.0, 3
+"""So often, and so many times, a static member whose share has just changed looks whether all partitions are read."""
+_PATIENCE = 3
+"""So many times as long waits who has no share: most likely another one was killed, and is about to leave."""
 _FENCED = "Static consumer fenced"
 """How librdkafka words FENCED_INSTANCE_ID, which it tells as a fatal error without that code."""
 
@@ -95,7 +99,9 @@ class Subscriber(Closing):
 
     Without a group it reads all partitions, or those given. With one it shares them with the group's other members:
     `starts`, `on_assigned` and `on_revoked` are called inside `consume` when the share changes. `instance` makes it a
-    static member of the group, whose share waits for it while it restarts.
+    static member of the group, whose share waits for it while it restarts. One that is killed between giving up
+    partitions and saying so (KIP-429) comes back without a rebalance (KIP-345), and nobody would ever be given those:
+    it sees that, and `consume` raises UnreachableError; `close` then waits until the group has given its share away.
     """
 
     def __init__(
@@ -137,8 +143,16 @@ class Subscriber(Closing):
         if instance:
             config["group.instance.id"] = instance
         self._session_s = int(config["session.timeout.ms"]) / 1000
+        self._leaves = False
         self._group = config["group.id"] if group is not None else None
         self._cooperative = "cooperative" in config["partition.assignment.strategy"]
+        self._shared = {
+            (full, number)
+            for full in (full_name(settings.prefix, name) for name in topics)
+            for number in range(view.partitions[full])
+        }
+        self._looks, self._look_s = 0, float("inf")
+        self._look_again()
         try:
             self._consumer = Consumer(config | self._last_error.callbacks)
         except KafkaException as err:
@@ -176,6 +190,8 @@ class Subscriber(Closing):
 
     def consume(self, max_messages: int = 500, wait_s: float = WAIT_S) -> list[Received]:
         """What has come, at most so many; waits for the first one only, and never longer than wait_s."""
+        if time.monotonic() >= self._look_s:
+            self._leave_if_some_are_unread()
         try:
             # consume(n) would wait until all n are there, so that a slow topic always took the whole time.
             messages = self._consumer.consume(1, wait_s)
@@ -279,6 +295,9 @@ class Subscriber(Closing):
     def close(self) -> None:
         """Leaves the group, if there is one, and closes the connections."""
         self._consumer.close()
+        if self._leaves and self._group is not None:
+            # A static member that closes keeps its share until its session is over.
+            stays_member(self._settings, self._group, self._instance, self._session_s + _SESSION_SLACK_S)
 
     def _take(self, message: Message[Any, Any]) -> Received | None:
         error = message.error()
@@ -330,6 +349,27 @@ class Subscriber(Closing):
             "give every process an --instance of its own, or none",
         )
 
+    def _look_again(self) -> None:
+        """A share that has changed is looked at anew."""
+        if self._instance and self._group is not None and self._cooperative:
+            self._looks, self._look_s = 0, time.monotonic() + _LOOK_S
+
+    def _leave_if_some_are_unread(self) -> None:
+        assert self._group is not None
+        self._look_s = time.monotonic() + _LOOK_S
+        try:
+            left = unread(self._settings, self._group, self._shared, _LOOK_S)
+        except UnreachableError as err:
+            _log.info("%s", err.message)
+            return
+        if not left:
+            self._look_s = float("inf")
+            return
+        self._looks += 1
+        if self._looks >= _LOOKS * (1 if self._assigned else _PATIENCE):
+            self._leaves = True
+            raise UnreachableError(f"{len(left)} partitions have had no reader since this member came back")
+
     def _not_read(self, marks: Watermarks, deadline_s: float) -> UnreachableError:
         return UnreachableError(
             f"{', '.join(sorted({p.topic for p in marks}))} not read to the end within {deadline_s:g} s"
@@ -368,6 +408,7 @@ class Subscriber(Closing):
         for partition in taken:
             self._tracker.begin(partition, starts.get(partition))
         self._assigned.update(taken)
+        self._look_again()
         self._on_assigned(taken)
 
     def _revoked_by_group(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -377,6 +418,7 @@ class Subscriber(Closing):
         for partition in lost:
             self._tracker.forget(partition)
         self._assigned.difference_update(lost)
+        self._look_again()
 
 
 def _reason(err: Exception) -> str:
