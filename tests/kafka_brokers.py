@@ -43,6 +43,9 @@ KAFKA_ENVIRONMENT = {
     "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
     "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
     "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    # Tests write event times of any year: retention, which looks every five minutes, would delete what they read.
+    "KAFKA_LOG_RETENTION_CHECK_INTERVAL_MS": "86400000",
+    "KAFKA_LOG_INITIAL_TASK_DELAY_MS": "86400000",
     "KAFKA_HEAP_OPTS": "-Xms256m -Xmx512m",
 }
 
