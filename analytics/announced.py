@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.detect import episode_stream
+from analytics.layout import FOREVER
 from stream.batch import StreamKey
 from stream.identity import Resolver
 from stream.record import MAX_TIME_NS
@@ -40,6 +41,9 @@ class Announced:
         self._table: tuple[tuple[int, int], tuple[Ints, Ints, Ints]] | None = None
         """The spans of devices by number, and how many devices and which generation of names it was made for."""
         self._horizons: list[tuple[int, int]] = []
+        self._polls: dict[StreamKey, tuple[int, int]] = {}
+        """Of streams of polled pause counters, since when and how often."""
+        self._polled_since_ns = FOREVER
         self._gaps: dict[StreamKey, list[tuple[int, int]]] = {}
         """When streams of devices were suspended."""
 
@@ -70,6 +74,9 @@ class Announced:
             if stream.device not in self._spans:
                 self._meant = (-1, {})
             self._spans.setdefault(stream.device, {}).setdefault(stream, []).append((from_ns, MAX_TIME_NS))
+        if stream.topic == "pfc" and period_ns > 0:
+            self._polls.setdefault(stream, (from_ns, min(period_ns, MAX_HORIZON_NS)))
+            self._polled_since_ns = min(self._polled_since_ns, from_ns)
         window_ns = min(period_ns, MAX_HORIZON_NS)
         if window_ns > self.horizon_ns(from_ns):
             insort(self._horizons, (from_ns, window_ns))
@@ -150,6 +157,15 @@ class Announced:
         place = bisect_right(self._horizons, time_ns, key=lambda entry: entry[0])
         return self._horizons[place - 1][1] if place else 0
 
+    def polled_since_ns(self) -> int:
+        """Since when pause counters of some device are polled; FOREVER where none are."""
+        return self._polled_since_ns
+
+    def poll_ns(self, time_ns: int) -> int:
+        """How often pause counters are polled: the median of what was announced up to a time, 0 for nothing."""
+        periods = sorted(period_ns for from_ns, period_ns in self._polls.values() if from_ns <= time_ns)
+        return periods[(len(periods) - 1) // 2] if periods else 0
+
     def changes(self, after_ns: int, before_ns: int) -> list[int]:
         """Times between two others from which longer windows have to be reckoned with."""
         return [from_ns for from_ns, _ in self._horizons if after_ns < from_ns < before_ns]
@@ -158,7 +174,8 @@ class Announced:
         """Plain lists for a snapshot."""
         spans = [[list(stream), spans] for streams in self._spans.values() for stream, spans in streams.items()]
         gaps = [[list(stream), [list(gap) for gap in gaps]] for stream, gaps in self._gaps.items()]
-        return [spans, [list(entry) for entry in self._horizons], gaps]
+        polls = [[list(stream), *poll] for stream, poll in self._polls.items()]
+        return [spans, [list(entry) for entry in self._horizons], gaps, polls]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Announced:
@@ -168,5 +185,7 @@ class Announced:
             stream = StreamKey(*key)
             announced._spans.setdefault(stream.device, {})[stream] = [(begin, end) for begin, end in spans]
         announced._horizons = [(from_ns, window_ns) for from_ns, window_ns in state[1]]
+        announced._polls = {StreamKey(*key): (from_ns, period_ns) for key, from_ns, period_ns in state[3]}
+        announced._polled_since_ns = min((from_ns for from_ns, _ in announced._polls.values()), default=FOREVER)
         announced._gaps = {StreamKey(*key): [(begin, until) for begin, until in gaps] for key, gaps in state[2]}
         return announced

@@ -22,7 +22,7 @@ _ROOM = Path(__file__).parent
 
 def keep_by_sources() -> None:
     """Keeps compiled kernels under a digest of all sources of this room, and drops those of its earlier sources."""
-    if folder := folder_by_sources(_ROOM, _ROOM.glob("*.py")):
+    if folder := folder_by_sources(_ROOM, _ROOM.rglob("*.py")):
         numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # set when numba is imported
 
 

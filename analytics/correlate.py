@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 
 import msgspec
 
 from analytics import layout
+from analytics.coverage import coverage_of
 from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, input_stream
 from analytics.layout import FOREVER, NEVER
@@ -32,9 +34,10 @@ from stream.messages import Item
 from stream.progress import Settled
 from stream.record import MAX_TIME_NS, picked, words
 from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspended, SourceUp, announced_as
+from stream.source_health import Coverage
 from stream.topics import FACTS
 
-VERSION = 4
+VERSION = 5
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""
@@ -98,6 +101,10 @@ class Correlate:
     def settled(self) -> dict[str, Settled]:
         """By fabric: how far its cascades are final, and how many streams that waits for."""
         return {name: Settled(fabric.settled_ns, *fabric.counts()) for name, fabric in self._fabrics.items()}
+
+    def coverage(self) -> dict[str, Coverage]:
+        """By fabric, what is seen of it now."""
+        return {name: coverage_of(fabric) for name, fabric in self._fabrics.items()}
 
     def snapshot(self) -> bytes:
         """The whole state as bytes."""
@@ -317,7 +324,8 @@ class Correlate:
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
         fabric.settled_ns = tick_ns
         oldest_ns = fabric.engine.oldest_ns()
-        waited_ns = layout.GAP_NS + 2 * fabric.announced.horizon_ns(fabric.settled_ns) + LAG_NS
+        horizon_ns = fabric.announced.horizon_ns(fabric.settled_ns)
+        waited_ns = layout.GAP_NS + 2 * horizon_ns + LAG_NS + fabric.engine.sampled.keep_ns(horizon_ns)
         return finals + _withdrawn(fabric, min(oldest_ns, fabric.settled_ns - waited_ns))
 
     def _end_life(self, fabric: Fabric) -> list[Item]:
@@ -373,7 +381,7 @@ class Correlate:
             windows_now, windows = windows.split(stop_ns)
             others_now, others = others.split(stop_ns)
             now, places = engine.placed(*others_now, fabric.asked, fabric.announced)
-            engine.add_windows(*windows_now, fabric.asked, horizon_ns)
+            engine.add_windows(*windows_now, fabric.asked, fabric.announced, horizon_ns)
             engine.add_rows(now, places, fabric.announced, horizon_ns, fabric.asked.parts)
             if engine is fabric.engine:
                 fabric.slow_ranks.take(now, places, engine.topology, engine.noted)
@@ -381,8 +389,13 @@ class Correlate:
             lag_ns = 0 if stop_ns in turns else LAG_NS
             engine.logs.newest_ns = min(known_ns, stop_ns) if stop_ns in turns else known_ns
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - lag_ns
-            keep_ns = layout.GAP_NS + horizon_ns
-            engine.advance(settled_ns, keep_ns, publish)
+            keep_ns = layout.GAP_NS + horizon_ns + engine.sampled.keep_ns(horizon_ns)
+            on_closed = partial(_tell, engine, publish)
+            for due_ns in engine.sampled.due(stop_ns, fabric.announced):
+                # Period by period, so that what closes is told in the same order however far this goes.
+                engine.advance(min(due_ns - horizon_ns - lag_ns, settled_ns), keep_ns, on_closed)
+                engine.sampled.step(due_ns, engine.topology, fabric.announced, on_closed)
+            engine.advance(settled_ns, keep_ns, on_closed)
             if engine is fabric.engine:
                 # What is still open when all sources have gone ends with the newest row.
                 until_now_ns = min(settled_ns, fabric.newest_ns)
@@ -419,7 +432,12 @@ class Correlate:
             if before is not None and now == before.said:
                 return
             now = msgspec.structs.replace(now, revision=int(revision) + 1)
-            fabric.provisional[closed.id] = Provisional(now, int(ahead.slots[closed.slot, layout.S_FIRST_QUEUE]))
+            first_queue = (
+                int(ahead.slots[closed.slot, layout.S_FIRST_QUEUE])
+                if closed.sampled is None
+                else closed.sampled.first_queue
+            )
+            fabric.provisional[closed.id] = Provisional(now, first_queue)
             out.append(now)
 
         windows, others = fabric.waiting.rows()
@@ -429,6 +447,14 @@ class Correlate:
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out
+
+
+def _tell(engine: Engine, publish: Callable[[Closed], None], closed: Closed) -> None:
+    """Publishes a cascade, but for one of logged pauses that is part of one of polled devices."""
+    if closed.sampled is None and engine.sampled.tells(closed):
+        engine.counters["cascades_told_with_polled_devices"] += 1
+    elif closed.sampled is None or engine.wanted is None or engine.wanted(closed.id):
+        publish(closed)
 
 
 def _add_fact(fabric: Fabric, fact: Fact, from_ns: int) -> None:

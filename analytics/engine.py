@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,12 @@ import xxhash
 from analytics import layout
 from analytics.announced import Announced
 from analytics.asked_names import AskedNames, names_a_port
+from analytics.closed import Closed as Closed
 from analytics.flows import KnownFlows
 from analytics.groups import carry_groups
 from analytics.impossible import impossible
 from analytics.kernel import run
-from analytics.ledger import Ledger, Ledgers
+from analytics.ledger import Ledgers
 from analytics.membership import forget_slots, living
 from analytics.noted import Noted
 from analytics.pause_logs import PauseLogs
@@ -31,6 +31,7 @@ from analytics.port_windows import PortWindows
 from analytics.renames import carry_names
 from analytics.row_store import RowStore
 from analytics.rows import add_window_rows
+from analytics.sampled import Sampled
 from analytics.tellers import Tellers
 from analytics.told_pauses import ToldPauses
 from analytics.topology import PRIORITIES, Topology
@@ -40,18 +41,6 @@ from stream.identity import Standing
 from stream.record import Events, picked
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """A cascade that has closed (or, in a provisional run, is still open): its slot, id, times and ledger."""
-
-    slot: int
-    id: str
-    start_ns: int
-    end_ns: int
-    ledger: Ledger
-    still_open: bool
 
 
 class Engine:
@@ -71,6 +60,7 @@ class Engine:
         self.ledgers = Ledgers()
         self.sent = SentByFlows()
         self.port_windows = PortWindows()
+        self.sampled = Sampled(fabric)
         self.cursor_ns = layout.NEVER
         self._needed_ns = layout.NEVER
         self.next_expiry_ns = layout.FOREVER
@@ -138,12 +128,16 @@ class Engine:
         self.logs.take(events, ports, self.topology, announced, self.counters)
         self._add_window_rows(events, ports, horizon_ns)
         self._note(events, ports, horizon_ns, parts)
+        self.sampled.take(events, ports, self.topology, announced, horizon_ns)
 
-    def add_windows(self, events: Events, numbers: Ints, names: AskedNames, horizon_ns: int) -> None:
+    def add_windows(
+        self, events: Events, numbers: Ints, names: AskedNames, announced: Announced, horizon_ns: int
+    ) -> None:
         """Takes settled rows in that are of windows alone (analytics.rows.glance), with their names' numbers."""
         ports = self._places_of(names)[numbers]
         self._grow()
         self._add_window_rows(events, ports, horizon_ns)
+        self.sampled.take_windows(events, ports, self.topology, announced, horizon_ns)
         unresolved = self.topology.unresolved[ports]
         if unresolved.any():
             self._note(picked(events, unresolved), ports[unresolved], horizon_ns, ())
@@ -170,6 +164,7 @@ class Engine:
         """Takes the kernel's rows of pauses in, one sequence a queue and on one clock."""
         self._rows.add(rows)
         self.told_pauses.take(rows)
+        self.sampled.take_stops(rows)
 
     def advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         """Takes all rows before `until_ns` into account; `on_closed` sees each cascade `keep_ns` after its end.
@@ -240,6 +235,8 @@ class Engine:
             for slot in self._slots_in_use().tolist()
             if self.wanted is None or self.wanted(self.cascade_id(slot))
         ]
+        polled = self.sampled.still_open(self.topology)
+        still += [closed for closed in polled if self.wanted is None or self.wanted(closed.id)]
         return sorted(still, key=lambda cascade: (cascade.start_ns, cascade.id))
 
     def copy(self) -> Engine:
@@ -249,6 +246,7 @@ class Engine:
         twin.ledgers = self.ledgers.copy()
         twin._shares_topology = True
         twin.sent = self.sent.copy()
+        twin.sampled = self.sampled.copy()
         twin.logs = self.logs.copy()
         twin.told_pauses = self.told_pauses.copy()
         twin.port_windows = self.port_windows.copy()
@@ -279,7 +277,7 @@ class Engine:
             "noted": self.noted.state(), "tellers": self.tellers.state(), "sent": self.sent.state(),
             "needed_ns": self._needed_ns, "flows": self.flows.state(),
             "logs": self.logs.state(), "told_pauses": self.told_pauses.state(),
-            "port_windows": self.port_windows.state(),
+            "port_windows": self.port_windows.state(), "sampled": self.sampled.state(),
         }  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
@@ -299,16 +297,19 @@ class Engine:
         self.sent.load(state["sent"])
         self._needed_ns = state["needed_ns"]
         self.logs = PauseLogs.of_state(state["logs"])
+        self.sampled = Sampled.of_state(state["sampled"])
         self.flows = KnownFlows.of_state(state["flows"])
 
     def oldest_ns(self) -> int:
         """When the oldest of the cascades began that are not over; FOREVER where there is none."""
-        return int(self.slots[self._slots_in_use(), layout.S_FIRST_NS].min(initial=layout.FOREVER))
+        oldest_ns = int(self.slots[self._slots_in_use(), layout.S_FIRST_NS].min(initial=layout.FOREVER))
+        return min(oldest_ns, self.sampled.oldest_ns())
 
     def beginnings(self) -> set[tuple[int, int]]:
         """When and with which told queue each cascade began that is not over."""
         slots = self.slots[self._slots_in_use()]
-        return set(map(tuple, slots[:, [layout.S_FIRST_NS, layout.S_FIRST_QUEUE]].tolist()))
+        beginnings = set(map(tuple, slots[:, [layout.S_FIRST_NS, layout.S_FIRST_QUEUE]].tolist()))
+        return beginnings | self.sampled.beginnings()
 
     def cascade_id(self, slot: int) -> str:
         """The id of the cascade in a slot: a hash of the fabric and of its first pause's queue and start."""
@@ -364,6 +365,7 @@ class Engine:
         self.told_pauses.carry(topology)
         self.port_windows.carry(topology)
         self.logs.carry(topology)
+        self.sampled.carry(topology)
 
     def _unresolved_names(self, events: Events, ports: Ints) -> set[tuple[str, str]]:
         """Names of ports in rows that do not resolve."""

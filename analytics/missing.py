@@ -15,6 +15,9 @@ SILENT = "queue depth, ECN marks or bytes of"
 ENDS = "what is at the other end of"
 NAMES = "which ports these names mean:"
 PCIE = "PCIe state of"
+PERIODS = "more or shorter polls: those that carry pause are"
+DURATIONS = "of the stops as durations: pause frames alone say how often, not how long"
+SILENT_DEVICE = "of the pause time as the stopped devices themselves count it"
 
 PARTS = ("time", "coverage", "evidence", "margin")
 RAISES: dict[str, str] = {
@@ -28,6 +31,9 @@ RAISES: dict[str, str] = {
     ENDS: "coverage",
     NAMES: "coverage",
     PCIE: "evidence",
+    PERIODS: "time",
+    DURATIONS: "coverage",
+    SILENT_DEVICE: "coverage",
 }
 
 

@@ -22,19 +22,19 @@ def severity_of(engine: Engine, closed: Closed, pause_ns: int) -> tuple[str, str
         return "info", f"all stops together lasted {pause_ns / 1000:.1f} us"
     topology = engine.topology
     shares = {
-        queue: (tally.pause_ns / _active_ns(engine, closed, queue), tally.pause_ns)
+        queue: (tally.pause_ns / active_ns(engine, closed, queue), tally.pause_ns)
         for queue, tally in closed.ledger.queues.items()
     }
     worst = max(shares, key=lambda queue: (*shares[queue], -_rank(engine, queue)))
     share = min(1.0, shares[worst][0])
     device, port, _ = topology.queue_name(worst)
-    reason = f"{device}:{port} was stopped for {share:.1%} of {_active_ns(engine, closed, worst) / 1e6:.2f} ms"
+    reason = f"{device}:{port} was stopped for {share:.1%} of {active_ns(engine, closed, worst) / 1e6:.2f} ms"
     if share >= CRITICAL_SHARE:
         return "critical", reason
     return ("warning" if share >= WARNING_SHARE else "info"), reason
 
 
-def _active_ns(engine: Engine, closed: Closed, queue: int) -> int:
+def active_ns(engine: Engine, closed: Closed, queue: int) -> int:
     """For how long the queue's port has been sending around the cascade, and at least for as long as that lasted.
 
     Within GAP_NS before and after a cascade no stop is known that could belong to it, so a port that has been sending

@@ -1,7 +1,8 @@
 """Ranks that hold up their job by their own compute: every other rank waits for them at the barrier, without any pause.
 
 In: rows STEP_TIME and COMPUTE_TIME in the order of events. Out: `Spell`s: a rank, and steps in a row in which it was
-slow. Only the time to the end of a rank's own compute tells the one that is late from those that wait for it.
+slow. Only the time to the end of a rank's own compute tells the one that is late from those that wait for it: where
+few ranks tell that, a spell names the smallest set of ranks that end their steps last together.
 
 A step is judged when a row of a later one comes, so a rank that reports a whole compute time late counts as absent. A
 job that goes on from an earlier step, as from a checkpoint, or has been silent for SILENT_NS begins anew.
@@ -59,7 +60,9 @@ class StepRow(NamedTuple):
 class Spell(NamedTuple):
     """Steps in a row in which a rank was slow; times are medians over them, `past_ns` is 0 where it is not known.
 
-    `late_ns`: how much later than the median rank it was.
+    `late_ns`: how much later than the median rank it was. `cost_ns`: by how much longer than usual the steps lasted,
+    times their ranks. `tied`: ranks that were last with it; `own_compute`: whether the times are of compute alone, or
+    of whole steps.
     """
 
     job: int
@@ -75,14 +78,17 @@ class Spell(NamedTuple):
     past_ns: int
     late_ns: int
     step_ns: int
+    cost_ns: int = 0
+    own_compute: bool = True
+    tied: tuple[Rank, ...] = ()
 
 
 @dataclass(slots=True)
 class _Rank:
     past: list[int] = field(default_factory=list)
-    """Compute times of its last steps that were not slow."""
+    """Times of its last steps that were not slow."""
     slow: list[tuple[int, ...]] = field(default_factory=list)
-    """Of each slow step not told of yet: step, start, end, compute, ranks, median, past, late, length."""
+    """Of each slow step not told of yet: step, start, end, cost, time, ranks, median, past, late, length."""
     told: bool = False
     """Whether the slow steps right before these have been told of."""
 
@@ -98,6 +104,11 @@ class _Job:
     ranks: dict[Rank, _Rank] = field(default_factory=dict)
     last_ns: int = 0
     """When it was last told of."""
+    lengths: dict[Rank, int] = field(default_factory=dict)
+    usual: list[int] = field(default_factory=list)
+    """How long its last steps were in which no rank was slow."""
+    own_compute: bool = True
+    """Whether the ranks' past is of compute alone."""
 
 
 class Stragglers:
@@ -129,7 +140,8 @@ class Stragglers:
                 continue
             if row.step > job.step:
                 found += [(row.time_ns, spell) for spell in self._judged(row.job, job)]
-                job.step, job.computes, job.begin_ns, job.end_ns, job.step_ns = row.step, {}, 0, 0, 0
+                job.step, job.begin_ns, job.end_ns, job.step_ns = row.step, 0, 0, 0
+                job.computes, job.lengths = {}, {}
             job.last_ns = row.time_ns
             self._note(job, row)
         return found
@@ -160,7 +172,7 @@ class Stragglers:
         for name, rank in sorted(job.ranks.items()):
             if rank.told:
                 found += _told(number, name, rank)
-        return found
+        return found if job.own_compute else _tied(found)
 
     def _longest_silent(self) -> int:
         """The job that was last told of before all others."""
@@ -170,26 +182,33 @@ class Stragglers:
         name = (row.device, row.rank)
         if row.value_ns <= 0:
             return
-        if name not in job.computes and len(job.computes) >= MAX_RANKS:
+        times = job.lengths if row.kind == STEP_TIME else job.computes
+        if name not in times and len(times) >= MAX_RANKS:
             self.counters["ranks_not_followed"] += 1
             return
         begin_ns = row.time_ns - row.value_ns
         job.begin_ns = min(job.begin_ns, begin_ns) if job.end_ns else begin_ns
         job.end_ns = max(job.end_ns, row.time_ns)
+        times[name] = max(times.get(name, 0), row.value_ns)
         if row.kind == STEP_TIME:
             job.step_ns = max(job.step_ns, row.value_ns)
-        else:
-            job.computes[name] = max(job.computes.get(name, 0), row.value_ns)
 
     def _judged(self, number: int, job: _Job) -> list[Spell]:
         """The spells that the job's step, which is complete, brings to light."""
-        if len(job.computes) < MIN_RANKS:
+        own_compute = len(job.computes) >= MIN_RANKS and 2 * len(job.computes) >= len(job.lengths)
+        times = job.computes if own_compute else job.lengths
+        if len(times) < MIN_RANKS:
             return []
-        computes = list(job.computes.values())
-        twice_median = _twice_median(computes)
-        length_ns = job.step_ns or max(computes)
+        if own_compute != job.own_compute:
+            job.own_compute, job.ranks = own_compute, {}
+        everyone = list(times.values())
+        twice_median = _twice_median(everyone)
+        length_ns = job.step_ns or max(everyone)
+        ranks = max(len(job.computes), len(job.lengths))
+        usual_step_ns = _twice_median(job.usual) // 2 if len(job.usual) >= PAST_LEAST else 0
         found: list[Spell] = []
-        for name, compute_ns in sorted(job.computes.items()):
+        any_slow = False
+        for name, own_ns in sorted(times.items()):
             rank = job.ranks.get(name)
             if rank is None:
                 if len(job.ranks) >= MAX_RANKS:
@@ -198,38 +217,34 @@ class Stragglers:
                 rank = job.ranks[name] = _Rank()
             past = rank.past if len(rank.past) >= PAST_LEAST else []
             usual_ns = _twice_median(past) // 2 if past else 0
-            slow = STEPS_OF_COST * (2 * compute_ns - twice_median) >= 2 * length_ns and is_far(compute_ns, computes)
+            slow = STEPS_OF_COST * (2 * own_ns - twice_median) >= 2 * length_ns and is_far(own_ns, everyone)
             if slow and past:
-                slow = STEPS_OF_COST * (compute_ns - usual_ns) >= length_ns and is_far(compute_ns, past)
+                slow = STEPS_OF_COST * (own_ns - usual_ns) >= length_ns and is_far(own_ns, past)
             if not slow:
                 if rank.told and rank.slow:
                     found += _told(number, name, rank)
                 rank.slow, rank.told = [], False
-                rank.past = [*rank.past, compute_ns][-PAST:]
+                rank.past = [*rank.past, own_ns][-PAST:]
                 continue
-            late_ns = compute_ns - twice_median // 2
+            any_slow = True
+            late_ns = own_ns - twice_median // 2
+            cost_ns = max(0, length_ns - usual_step_ns if usual_step_ns else late_ns) * ranks
             rank.slow.append(
-                (
-                    job.step,
-                    job.begin_ns,
-                    job.end_ns,
-                    compute_ns,
-                    len(computes),
-                    twice_median // 2,
-                    usual_ns,
-                    late_ns,
-                    length_ns,
-                )
-            )
+                (job.step, job.begin_ns, job.end_ns, cost_ns, own_ns, ranks, twice_median // 2, usual_ns, late_ns,
+                 length_ns)
+            )  # fmt: skip
             if len(rank.slow) >= (SPELL if rank.told else STEPS_IN_A_ROW):
                 found += _told(number, name, rank)
-        return found
+        if not any_slow:
+            job.usual = [*job.usual, length_ns][-PAST:]
+        return found if own_compute else _tied(found)
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         return [
             [number, job.step, [[*name, ns] for name, ns in job.computes.items()], job.begin_ns, job.end_ns,
-             job.step_ns, [[*name, *astuple(rank)] for name, rank in job.ranks.items()], job.last_ns]
+             job.step_ns, [[*name, *astuple(rank)] for name, rank in job.ranks.items()], job.last_ns,
+             [[*name, ns] for name, ns in job.lengths.items()], job.usual, job.own_compute]
             for number, job in self._jobs.items()
         ]  # fmt: skip
 
@@ -240,9 +255,9 @@ class Stragglers:
                 step, {(device, rank): ns for device, rank, ns in computes}, begin_ns, end_ns, step_ns,
                 {(device, rank): _Rank(past, [tuple(each) for each in slow], told)
                  for device, rank, past, slow, told in ranks},
-                last_ns,
+                last_ns, {(device, rank): ns for device, rank, ns in lengths}, usual, own_compute,
             )
-            for number, step, computes, begin_ns, end_ns, step_ns, ranks, last_ns in state
+            for number, step, computes, begin_ns, end_ns, step_ns, ranks, last_ns, lengths, usual, own_compute in state
         }  # fmt: skip
 
 
@@ -259,12 +274,29 @@ def _told(number: int, name: Rank, rank: _Rank) -> list[Spell]:
     slow, rank.slow, rank.told = rank.slow, [], True
     if len(slow) < STEPS_IN_A_ROW:
         return []
-    steps, starts, ends, *measures = zip(*slow, strict=True)
-    compute_ns, ranks, median_ns, past_ns, late_ns, step_ns = (sorted(column)[len(slow) // 2] for column in measures)
+    steps, starts, ends, costs, *measures = zip(*slow, strict=True)
+    own_ns, ranks, median_ns, past_ns, late_ns, step_ns = (sorted(column)[len(slow) // 2] for column in measures)
     return [
-        Spell(number, *name, steps[0], len(slow), starts[0], max(ends), compute_ns, ranks, median_ns, past_ns, late_ns,
-              step_ns)
+        Spell(number, *name, steps[0], len(slow), starts[0], max(ends), own_ns, ranks, median_ns, past_ns, late_ns,
+              step_ns, sum(costs))
     ]  # fmt: skip
+
+
+def _tied(found: list[Spell]) -> list[Spell]:
+    """Of spells of whole steps, those of the ranks that were last, as one for each run of steps.
+
+    Who is less late by more than what costs nothing has waited for one of them.
+    """
+    runs: dict[tuple[int, int], list[Spell]] = {}
+    for spell in found:
+        runs.setdefault((spell.first_step, spell.steps), []).append(spell)
+    together = []
+    for of_run in runs.values():
+        most = max(spell.late_ns for spell in of_run)
+        last = [spell for spell in of_run if STEPS_OF_COST * (most - spell.late_ns) < spell.step_ns]
+        tied = tuple((spell.device, spell.rank) for spell in last[1:])
+        together.append(last[0]._replace(own_compute=False, tied=tied))
+    return together
 
 
 def _twice_median(values: Sequence[int]) -> int:

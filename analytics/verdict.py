@@ -6,6 +6,7 @@ A pure function of the engine's state at the moment of closing.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from analytics.advice import advice
 from analytics.alternatives import NOT_POLARIZED, alternatives
 from analytics.announced import Announced
 from analytics.bounds import ACCEPT_PPM, PPM, VERDICT_PPM
-from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, RootFacts, Sibling, classify
+from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, STORM_MIN_NS, RootFacts, Sibling, classify
 from analytics.confidence import confidence_of, losses
 from analytics.cycles import rings
 from analytics.damage import damages
@@ -25,6 +26,14 @@ from analytics.flow_blame import with_flow_bytes
 from analytics.host_evidence import Finding
 from analytics.layers import layer_of
 from analytics.ledger import QueueTally, bounded_sum
+from analytics.sampled_cascade import ENOUGH_PERIODS
+from analytics.sampled_confidence import (
+    SURE_PPM,
+    mode_of,
+    modes_of,
+    sampled_confidence_of,
+    sampled_severity_of,
+)
 from analytics.severity import severity_of
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import Exposure, exposures
@@ -46,7 +55,7 @@ EXPOSURE_NS = 2_000
 
 def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int | str) -> Cascade:
     """The published cascade; `announced` says which devices report pauses themselves."""
-    if revision == FINAL:
+    if revision == FINAL and closed.sampled is None:
         closed = with_flow_bytes(engine, closed)
     ledger = closed.ledger
     pause_ns = bounded_sum(tally.pause_ns for tally in ledger.queues.values())
@@ -74,8 +83,14 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     roots = _polarized(engine, roots)
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns)
-    confidence = confidence_of(engine, closed, announced, shares, pause_ns, inside)
-    severity, reason = severity_of(engine, closed, pause_ns)
+    if closed.sampled is None:
+        confidence = confidence_of(engine, closed, announced, shares, pause_ns, inside)
+        severity, reason = severity_of(engine, closed, pause_ns)
+        least_ppm = VERDICT_PPM
+    else:
+        confidence = sampled_confidence_of(engine, closed, announced, closed.sampled, shares, roots)
+        severity, reason = sampled_severity_of(engine, closed, closed.sampled, pause_ns)
+        least_ppm = SURE_PPM if closed.sampled.periods >= ENOUGH_PERIODS else PPM + 1
     lost = losses(engine, closed) | {
         "stops_not_followed": ledger.stops_not_followed,
         "stops_not_weighed": ledger.stops_not_weighed,
@@ -89,9 +104,9 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         revision=revision,
         start_ns=closed.start_ns,
         end_ns=closed.end_ns,
-        mode="exact",
+        mode=mode_of(closed),
         confidence_ppm=confidence.ppm,
-        suspect_set=confidence.ppm < VERDICT_PPM,
+        suspect_set=confidence.ppm < least_ppm,
         severity=severity,
         severity_reason=reason,
         pause_ns=pause_ns,
@@ -102,9 +117,12 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         missing_evidence=confidence.missing,
         losses={name: count for name, count in lost.items() if count},
         # A suspect set names no root, so there is nothing to set better.
-        advice=advice(engine, closed, announced, roots) if confidence.ppm >= VERDICT_PPM else (),
+        advice=advice(engine, closed, announced, roots) if confidence.ppm >= least_ppm else (),
         victims=victims,
         confidence_parts=confidence.parts,
+        modes=modes_of(engine, closed),
+        periods=None if closed.sampled is None else math.floor(closed.sampled.periods + 0.5),
+        poll_ns=None if closed.sampled is None else closed.sampled.length_ns,
     )
 
 
@@ -291,12 +309,15 @@ def _root_facts(
     ring = next((ring for ring in found_rings if own in ring.queues), None)
     main_host, main_share = _main_host(contributors)
     group = int(topology.port_group[port]) if port >= 0 else -1
-    state = engine.ports
+    state = engine.ports if closed.sampled is None else closed.sampled.ports
     active_ns = int(state[group, layout.P_GROUP_BINS_NS]) if group >= 0 else 0
     speed = int(topology.port_speed_mbps[port]) if port >= 0 else 0
     stopped_bytes = int(state[port, layout.P_STOPPED_BYTES]) if port >= 0 else 0
     counted = port >= 0 and bool(engine.devices[topology.port_device[port], layout.D_REPORTS] & layout.REPORTS_BYTES)
     span_ns = max(0, told.last_ns - told.first_ns)
+    if closed.sampled is not None and told.pause_ns >= STORM_MIN_NS * max(told.pauses, 1):
+        # When in its polls it was stopped is not known; no receiver that takes anything stops for as long as that.
+        span_ns, counted = told.pause_ns, False
     peer = int(topology.port_peer[port]) if port >= 0 else -1
     faces = int(topology.port_device[peer]) if peer >= 0 else -1
     members = topology.group_ports[topology.group_start[group] : topology.group_start[group + 1]] if group >= 0 else ()

@@ -1,7 +1,8 @@
 """What `evaluate` says of the recorded traces under seven disturbances, 20 seeds each: tables for docs/diagnosis.md.
 
 One tells how often each confidence is right, one what each disturbance costs. `--write FILE` replaces the marked places
-there. Nothing is timed, so that any number of `--workers` gives the same tables.
+there. With `--polls`: of polled traces, suspect sets scored as if they were verdicts, for docs/sampled.md. Nothing is
+timed, so that any number of `--workers` gives the same tables.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from benchmarks.marked_page import replaced
 from pausetrace.degradations import DegradationRow, evaluate_degraded
 from pausetrace.degrade_spec import parse_degradation
 from pausetrace.evaluation_table import figure_text
-from simulation.reliability import Decile
+from simulation.reliability import Decile, deciles
 
 ROOT = Path(__file__).resolve().parents[1]
 TRACES = ROOT / "tests/data/ns3"
@@ -27,6 +28,12 @@ DEGRADATIONS = (
     "missing=root",
 )  # fmt: skip
 SEEDS = 20
+POLLS = (
+    "period=run", "period=incident/2", "period=incident/4", "period=1ms", "period=300us", "period=100us",
+    "period=incident/4,unaligned", "period=incident/4,poll_loss=.1", "period=incident/4,poll_loss=.3",
+    "period=run,pad=20", "period=run,rx_only", "period=run,frames_only", "period=incident/4,missing=random",
+)  # fmt: skip
+SEEDS_OF_POLLS = 5
 RELIABILITY, COSTS = "reliability", "degradations"
 
 
@@ -59,12 +66,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="so many processes (default: 1)")
     parser.add_argument("--write", metavar="FILE", type=Path, help="put the tables into this page, not on stdout")
+    parser.add_argument("--polls", action="store_true", help="polled traces in place of disturbed ones")
     args = parser.parse_args()
+    asked, seeds = (POLLS, SEEDS_OF_POLLS) if args.polls else (DEGRADATIONS, SEEDS)
     report = evaluate_degraded(
-        [TRACES], frozenset(), [parse_degradation(text) for text in DEGRADATIONS], final_cascades, seeds=SEEDS,
-        workers=args.workers, progress=lambda text: print(f"degradations: {text}", file=sys.stderr),
+        [TRACES], frozenset(), [parse_degradation(text) for text in asked], final_cascades, seeds=seeds,
+        workers=args.workers, suspects=args.polls,
+        progress=lambda text: print(f"degradations: {text}", file=sys.stderr),
     )  # fmt: skip
-    tables = {RELIABILITY: reliability_table(report.reliability), COSTS: costs_table(report.rows)}
+    of_polls = [one for row in report.rows[1:] for case in row.cases for one in case.statements]
+    reliability = deciles(of_polls) if args.polls else report.reliability
+    tables = {RELIABILITY: reliability_table(reliability), COSTS: costs_table(report.rows)}
     if not args.write:
         print("\n".join(tables.values()), end="")
         return 0

@@ -25,7 +25,7 @@ from collectors.plan import Plan
 from collectors.profile import Profile
 from collectors.profile_choice import ProfileChoice, choice_of
 from collectors.pump import Found, Pump, Wanted
-from collectors.request import shortest_ms
+from collectors.request import longest_ms, shortest_ms
 from collectors.session import Hub, Session
 from collectors.target import Target
 from collectors.target_status import TargetStatus
@@ -195,11 +195,9 @@ class Collector:
 
     def _chosen(self, number: int, profile: Profile, plan: Plan) -> None:
         """A session knows what it asks for."""
-        period_ms = max(
-            (asked.interval_ms for rpc in plan.rpcs for asked in rpc.asked if asked.mode == "SAMPLE"), default=0
-        )
-        silence_ms = shortest_ms(plan.rpcs)
-        self._orders.append(lambda: self.pump.profile(number, profile, period_ms, silence_ms))
+        periods_ms = {topic: longest_ms(plan.rpcs, topic) for topic in profile.topics()}
+        period_ms, silence_ms = longest_ms(plan.rpcs), shortest_ms(plan.rpcs)
+        self._orders.append(lambda: self.pump.profile(number, profile, period_ms, periods_ms, silence_ms))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (err := task.exception()) is not None:

@@ -35,11 +35,11 @@ Mark = Callable[[int], int]
 
 
 class Announced(NamedTuple):
-    """A target's streams: its device, its topics, and the window that its counters sum over."""
+    """A target's streams: its device, its topics, and of each the window that its counters sum over."""
 
     device: str
     topics: tuple[str, ...]
-    period_ns: int
+    periods_ns: tuple[int, ...]
 
 
 class Outlet(Protocol):
@@ -184,7 +184,11 @@ class KafkaOutlet:
     def _begin(self, rising: dict[int, Announced]) -> None:
         if not rising:
             return
-        streams = [StreamUp(topic, told.device, told.period_ns) for told in rising.values() for topic in told.topics]
+        streams = [
+            StreamUp(topic, told.device, period_ns)
+            for told in rising.values()
+            for topic, period_ns in zip(told.topics, told.periods_ns, strict=True)
+        ]
         # From now on: what is older may have been settled by those who read the other targets.
         from_ns = time.time_ns()
         self._publisher.up(streams, from_ns, UP_DEADLINE_S)

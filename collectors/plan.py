@@ -48,6 +48,7 @@ def make_plan(target: Target, capabilities: Capabilities, profile: Profile) -> P
             metric=wanted.metric,
             alternatives=wanted.alternatives,
             least_ms=wanted.min_interval_ms,
+            topics=wanted.topics,
         )
         asked.setdefault(place, []).append(_timed(made, target.interval_ms))
     return Plan(tuple(

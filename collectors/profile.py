@@ -50,7 +50,10 @@ ProfileName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")]
 
 
 class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One path to subscribe to. `interval_ms` 0 is the inventory's own; `min_interval_ms` is what the vendor takes."""
+    """One path to subscribe to. `interval_ms` 0 is the inventory's own; `min_interval_ms` is what the vendor takes.
+
+    `topics` are those of its rows, where they come at an interval of their own: () is all of the profile's.
+    """
 
     path: Path
     mode: Mode = "SAMPLE"
@@ -62,6 +65,7 @@ class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target: str = ""
     metric: str = ""
     alternatives: tuple[Path, ...] = ()
+    topics: tuple[str, ...] = ()
     optional: bool = True
 
 

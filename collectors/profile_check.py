@@ -14,6 +14,7 @@ from collectors.pattern import Pattern
 from collectors.profile import LAYOUT, Fact, Measured, Profile, Record, Row, Subscription, measures
 from stream.errors import ConfigError
 from stream.kinds import LINK_ERROR_CODES
+from stream.topics import RAW
 
 _UNITS_OF: Mapping[str, tuple[str, ...]] = {
     "ns": ("ns", "us", "ms", "s", "quanta"),
@@ -63,6 +64,8 @@ def _check_unit(measured: Measured, unit: str, word: str, place: str) -> None:
 
 
 def check_subscription(each: Subscription, place: str) -> None:
+    if unknown := sorted(set(each.topics) - set(RAW)):
+        raise _refuse(place, "topics", f"no rows go on {', '.join(unknown)}", f"choose from: {', '.join(RAW)}")
     for key, text in (("path", each.path), *(("alternatives", text) for text in each.alternatives)):
         try:
             parse_path(text)

@@ -103,13 +103,19 @@ class Pump:
         self._wanted[target] = wanted
         self.clocks.forget(target)
 
-    def profile(self, target: int, profile: Profile, period_ms: int, silence_ms: int) -> None:
-        """What the target will be asked for. Something has to come within `silence_ms`, if that is not 0."""
+    def profile(
+        self, target: int, profile: Profile, period_ms: int, periods_ms: Mapping[str, int], silence_ms: int
+    ) -> None:
+        """What the target will be asked for, and how often: its counters as such, and the rows of each topic.
+
+        Something has to come within `silence_ms`, if that is not 0.
+        """
         wanted = self._wanted.get(target)
         if wanted is None:
             return
         period_ns = period_ms * 1_000_000
-        streams = Announced(wanted.device, profile.topics(), period_ns)
+        topics = profile.topics()
+        streams = Announced(wanted.device, topics, tuple(periods_ms[topic] * 1_000_000 for topic in topics))
         self._silence_ms[target] = silence_ms
         if target in self._streams:
             self._rows.remove_target(target)

@@ -28,6 +28,8 @@ class Asked(msgspec.Struct, frozen=True):
     alternatives: tuple[str, ...] = ()
     least_ms: int = 0
     """What the vendor takes at least."""
+    topics: tuple[str, ...] = ()
+    """Of what comes by it; () is any."""
 
 
 class Rpc(msgspec.Struct, frozen=True):
@@ -72,6 +74,12 @@ def _put(into: gnmi_pb2.Path, path: Path, *, with_origin: bool) -> None:
         elem = into.elem.add(name=name)
         for key, value in keys:
             elem.key[key] = value
+
+
+def longest_ms(rpcs: Sequence[Rpc], topic: str = "") -> int:
+    """The longest interval at which rows of a topic are sampled; "": rows of any, by what is asked for all of them."""
+    sampled = [asked for rpc in rpcs for asked in rpc.asked if asked.mode == "SAMPLE"]
+    return max((asked.interval_ms for asked in sampled if not asked.topics or topic in asked.topics), default=0)
 
 
 def shortest_ms(rpcs: Sequence[Rpc]) -> int:

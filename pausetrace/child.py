@@ -70,7 +70,7 @@ class Child:
     def wait_until_said(self, text: str, deadline_s: float) -> None:
         """Waits until the child has said this on stderr; raises ChildError at the deadline or if it ends before."""
         end_s = time.monotonic() + deadline_s
-        while text not in self._stderr():
+        while text not in self.said():
             self.check()
             if time.monotonic() >= end_s:
                 raise ChildError(f"{self.verb} was not ready within {deadline_s:g} s: {self._last_line()}", "try again")
@@ -98,10 +98,11 @@ class Child:
             self._process.wait(STOP_DEADLINE_S)
         self._said.close()
 
-    def _stderr(self) -> str:
+    def said(self) -> str:
+        """What it has said on stderr so far."""
         size = os.fstat(self._said.fileno()).st_size
         return os.pread(self._said.fileno(), size, 0).decode(errors="replace")
 
     def _last_line(self) -> str:
-        lines = [line for line in self._stderr().splitlines() if line.strip()]
+        lines = [line for line in self.said().splitlines() if line.strip()]
         return printable(lines[-1].removeprefix("pausetrace: error: ")) if lines else "it said nothing"

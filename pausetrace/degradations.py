@@ -62,6 +62,7 @@ class _Task(NamedTuple):
     seeds: int
     without: frozenset[str]
     analyze: Analyze
+    suspects: bool
 
 
 class _Done(NamedTuple):
@@ -77,6 +78,7 @@ def evaluate_degraded(
     *,
     seeds: int,
     workers: int = 1,
+    suspects: bool = False,
     progress: Callable[[str], None] = lambda text: None,
 ) -> DegradationReport:
     """Scores `analyze` on every trace undisturbed and under every degradation, by `seeds` seeds where it is random.
@@ -87,7 +89,7 @@ def evaluate_degraded(
     folders = trace_folders(paths)
     wanted = (UNDISTURBED, *degradations)
     tasks = [
-        _Task(folder, degradation, seeds if degradation.is_random else 1, frozenset(without), analyze)
+        _Task(folder, degradation, seeds if degradation.is_random else 1, frozenset(without), analyze, suspects)
         for degradation in wanted
         for folder in folders
     ]
@@ -155,7 +157,13 @@ def _run(task: _Task) -> _Done:
             DegradedCase(
                 seed=seed,
                 silent=degraded.silent,
-                score=score(truth, cascades, start_ns=degraded.start_ns, flows_known=trace.flows is not None),
+                score=score(
+                    truth,
+                    cascades,
+                    start_ns=degraded.start_ns,
+                    flows_known=trace.flows is not None,
+                    suspects=task.suspects,
+                ),
                 statements=statements(truth, cascades, degraded.start_ns),
             )
         )

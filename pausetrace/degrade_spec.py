@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from simulation.degrade import Degradation
+from simulation.polling import INCIDENT, RUN, Polling
 from simulation.trace import OPTIONAL_FILES
 from stream.errors import ConfigError
 
@@ -30,6 +31,7 @@ FORM = "write it like skew=1ms,loss=.1,missing=root,drop=host_pcie.csv (docs/eva
 def parse_degradation(text: str) -> Degradation:
     """The degradation that one --degrade asks for; raises ConfigError."""
     fields: dict[str, Any] = {}
+    polling: dict[str, Any] = {}
     dropped: set[str] = set()
     for part in text.split(","):
         key, equals, value = (word.strip() for word in part.partition("="))
@@ -39,12 +41,46 @@ def parse_degradation(text: str) -> Degradation:
         if key not in _PARTS:
             _fail(text, f"{part.strip()!r} is none of {', '.join((*_PARTS, 'drop'))}", FORM)
         name, parse = _PARTS[key]
-        if name in fields:
+        to = polling if key in OF_POLLS else fields
+        if name in to:
             _fail(text, f"{key} is there twice", "give each once, or several --degrade")
-        if bool(equals) != (key != "renamed"):
+        if bool(equals) != (key not in WITHOUT_VALUE):
             _fail(text, f"{key} takes {'no value' if equals else 'a value'}", FORM)
-        fields[name] = parse(text, value)
-    return msgspec.structs.replace(Degradation(text), drop=frozenset(dropped), **fields)
+        to[name] = parse(text, value)
+    return msgspec.structs.replace(
+        Degradation(text), drop=frozenset(dropped), polling=_polling(text, polling), **fields
+    )
+
+
+def _polling(text: str, parts: dict[str, Any]) -> Polling | None:
+    if not parts:
+        return None
+    if "period" not in parts:
+        asked = [key for key in OF_POLLS if _PARTS[key][0] in parts]
+        _fail(text, f"{', '.join(asked)} without a period of polls", "add period=run, incident/4 or a duration")
+    by, number = parts.pop("period")
+    if by:
+        return Polling(by=by, parts=number, **parts)
+    return Polling(period_ns=number, **parts)
+
+
+def _period(text: str, value: str) -> tuple[str, int]:
+    """What decides the period, "" for nothing but the duration; and the duration, or of what decides the parts."""
+    if value == RUN:
+        return RUN, 1
+    by, _, parts = value.partition("/")
+    if by == INCIDENT and parts.isascii() and parts.isdigit() and 1 <= int(parts) <= _MAX_FACTOR:
+        return INCIDENT, int(parts)
+    period_ns = _duration_ns(text, value)
+    if period_ns <= 0:
+        _fail(text, f"a period of {value} is none", "give period=run, incident/4 or more than 0")
+    return "", period_ns
+
+
+def _pad(text: str, value: str) -> int:
+    if not (value.isascii() and value.isdigit() and 2 <= int(value) <= _MAX_FACTOR):
+        _fail(text, f"{value!r} is no whole number from 2 to {_MAX_FACTOR}", "write it like pad=20")
+    return int(value)
 
 
 def _fail(text: str, message: str, next_step: str) -> NoReturn:
@@ -110,5 +146,13 @@ _PARTS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "renamed": ("renamed", lambda text, value: True),
     "shifted": ("shifted_ns", _duration_ns),
     "scaled": ("scaled", _factor),
+    "period": ("period", _period),
+    "unaligned": ("unaligned", lambda text, value: True),
+    "poll_loss": ("loss", _probability),
+    "frames_only": ("frames_only", lambda text, value: True),
+    "rx_only": ("rx_only", lambda text, value: True),
+    "pad": ("pad", _pad),
 }
-"""Each part's field of `Degradation`, and how its value is read; `drop` may be given several times."""
+"""Each part's field of `Degradation` or `Polling`, and how its value is read; `drop` may be given several times."""
+OF_POLLS = ("period", "unaligned", "poll_loss", "frames_only", "rx_only", "pad")
+WITHOUT_VALUE = ("renamed", "unaligned", "frames_only", "rx_only")

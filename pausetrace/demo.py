@@ -7,8 +7,6 @@ of everything on the way.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import subprocess
 import threading
 import time
@@ -21,16 +19,16 @@ from typing import Protocol
 import msgspec
 
 from pausetrace.child import Child, own_command, own_environment
-from pausetrace.config import variable
 from pausetrace.importer import import_trace
+from pausetrace.playing import Play, Playing, kafka_of_child, playing
 from pausetrace.reader import Reader
+from pausetrace.units import duration_words
 from simulation.trace import read_trace
 from simulation.trace_columns import Trace
 from stream.cascade import FINAL, Cascade
 from stream.embedded import EmbeddedBroker
 from stream.errors import EXIT_MISSING_DEPENDENCY, BrokerError, MissingDependencyError, PausetraceError
 from stream.kafka_settings import KafkaSettings
-from stream.masking import is_secret
 from stream.topic_admin import create_topics
 
 DEMO_TRACE = Path(__file__).with_name("demo_trace")
@@ -40,6 +38,9 @@ DEMO_PREFIX = "pausetrace-demo"
 READY_DEADLINE_S = 30.0
 WARM_UP_DEADLINE_S = 120.0
 FINAL_DEADLINE_S = 25.0
+SAMPLED_PERIODS = 5
+"""Polls that see the incident: below three there is no verdict."""
+SETTLED_PERIODS = 4
 QUIET_S = 0.5
 """When nothing has come for so long after the last final cascade, it was the last."""
 
@@ -66,6 +67,30 @@ class Picture:
     def finals(self) -> list[Cascade]:
         """The final cascades."""
         return [cascade for cascade in self.cascades.values() if cascade.revision == FINAL]
+
+    @property
+    def apart(self) -> list[Cascade]:
+        """The largest, and those at other times: what began beside it may since be known to be part of it."""
+        most = max(self.cascades.values(), key=lambda cascade: cascade.pause_ns)
+        return [
+            cascade
+            for cascade in self.cascades.values()
+            if cascade is most or cascade.start_ns > most.end_ns or cascade.end_ns < most.start_ns
+        ]
+
+
+class Source(Protocol):
+    """Whose cascades are watched."""
+
+    @property
+    def share(self) -> float:
+        """How much of it is published."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it is; raises what went wrong with it."""
+        ...
 
 
 class Show(Protocol):
@@ -122,6 +147,47 @@ class _Import:
         self.share = share
 
 
+class _Polled:
+    """The incident of a played fabric that is polled."""
+
+    def __init__(self, polled: Playing) -> None:
+        self._polled = polled
+        self._begin_ns, self._end_ns = polled.incident_ns()
+
+    @property
+    def share(self) -> float:
+        """How much of it has happened."""
+        return min(max((time.time_ns() - self._begin_ns) / (self._end_ns - self._begin_ns), 0.0), 1.0)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over; raises ChildError if a process of the fabric is."""
+        self._polled.check()
+        return time.time_ns() >= self._end_ns
+
+
+def run_sampled_demo(
+    bootstrap: KafkaSettings | None, path: Path, period_ns: int, vendor: str, show: Show
+) -> list[Cascade]:
+    """Runs the demo with counters that are polled; raises PausetraceError if no cascade comes by the deadline.
+
+    A cascade of polls is final long after it is over, in case it goes on: what is known a few periods after is the end.
+    """
+    trace = read_trace(path)
+    _warm_up(path, show, "--polled", duration_words(3 * trace.period_ns))
+    with _kafka(bootstrap, show) as settings:
+        show.stage("starting detect and correlate, each a process of its own")
+        with _workers(settings) as children, kafka_of_child(settings) as kafka:
+            fabric = f"demo-{token_hex(3)}"
+            show.stage(
+                f"playing {_what(trace)} of {vendor}, polled every {duration_words(period_ns)}, as fabric {fabric}"
+            )
+            play = Play(path, vendor, period_ns, SAMPLED_PERIODS * period_ns, fabric, repeat=True)
+            with Reader(settings, ["cascade"], "latest") as reader, playing(play, kafka) as polled:
+                after_s = SETTLED_PERIODS * period_ns * 1e-9
+                return _watch(reader, fabric, _Polled(polled), children, show, after_s)
+
+
 def run_demo(bootstrap: KafkaSettings | None, path: Path, seconds: float, show: Show) -> list[Cascade]:
     """Runs the demo; raises PausetraceError if no final cascade comes by the deadline."""
     trace = read_trace(path)
@@ -138,31 +204,22 @@ def run_demo(bootstrap: KafkaSettings | None, path: Path, seconds: float, show: 
 @contextlib.contextmanager
 def _workers(settings: KafkaSettings) -> Iterator[list[Child]]:
     """Runs detect and correlate for as long as the block, ready to read."""
-    # A file on the disk would outlive a kill; everybody may read a command line: secrets go by the environment.
-    # JSON's strings are TOML's.
-    secrets = {key: value for key, value in settings.librdkafka.items() if is_secret(key, value)}
-    environment = {variable(f"kafka.librdkafka.{key}"): value for key, value in secrets.items()}
-    with os.fdopen(os.memfd_create("kafka.toml"), "w", encoding="utf-8") as file:
-        lines = (f"{json.dumps(k)} = {json.dumps(v)}" for k, v in settings.librdkafka.items() if k not in secrets)
-        file.write("\n".join(["[kafka.librdkafka]", *lines, ""]))
-        file.flush()
-        number = file.fileno()
-        flags = [
-            "--config", f"/proc/self/fd/{number}", "--bootstrap-servers", settings.bootstrap_servers,
-            "--prefix", settings.prefix,
-        ]  # fmt: skip
-        with (
-            Child(["detect", *flags], environment, [number]) as detect,
-            Child(["correlate", *flags], environment, [number]) as correlate,
-        ):
-            children = [detect, correlate]
-            for child in children:
-                # At least or exactly: what a worker says when it begins to read.
-                child.wait_until_said(" once: ", READY_DEADLINE_S)
-            yield children
+    with (
+        kafka_of_child(settings) as kafka,
+        kafka.child(["detect"]) as detect,
+        kafka.child(["correlate"]) as correlate,
+    ):
+        children = [detect, correlate]
+        for child in children:
+            # At least or exactly: what a worker says when it begins to read.
+            child.wait_until_said(" once: ", READY_DEADLINE_S)
+        yield children
 
 
-def _watch(reader: Reader, fabric: str, source: _Import, children: list[Child], show: Show) -> list[Cascade]:
+def _watch(
+    reader: Reader, fabric: str, source: Source, children: list[Child], show: Show, settled_s: float | None = None
+) -> list[Cascade]:
+    """The final cascades, or what is known so long after the source's end."""
     picture = Picture()
     published_s: float | None = None
     last_s = time.monotonic()
@@ -182,6 +239,8 @@ def _watch(reader: Reader, fabric: str, source: _Import, children: list[Child], 
         finals = picture.finals
         if finals and len(finals) == len(picture.cascades) and now_s - last_s >= QUIET_S:
             return finals
+        if settled_s is not None and now_s - published_s >= settled_s and picture.cascades:
+            return picture.apart
         if now_s - published_s >= FINAL_DEADLINE_S:
             if finals:
                 return finals
@@ -204,10 +263,10 @@ def _kafka(bootstrap: KafkaSettings | None, show: Show) -> Iterator[KafkaSetting
     yield bootstrap
 
 
-def _warm_up(path: Path, show: Show) -> None:
+def _warm_up(path: Path, show: Show, *flags: str) -> None:
     """Has the kernels compiled, if they are not, so that the live picture need not wait for them."""
     show.stage("warming up (the first time, kernels are compiled)")
-    command = own_command(["analyze", str(path), "-o", "json"])
+    command = own_command(["analyze", str(path), "-o", "json", *flags])
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=WARM_UP_DEADLINE_S, check=False,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from analytics.bounds import ACCEPT_PPM, PPM, VERDICT_PPM
-from analytics.missing import CUT_OFF, LOST, PCIE, part_raised
+from analytics.missing import CUT_OFF, LOST, PCIE, SILENT, part_raised
 from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import class_name
 from pausetrace.units import duration_text, part_text, share_text
@@ -53,6 +53,7 @@ def alternatives(cascade: Cascade) -> tuple[str, ...]:
 def missing(cascade: Cascade) -> tuple[str, ...]:
     """What no source reported, and what was lost on the way."""
     said = [f"Not seen: {sentence}." for sentence in cascade.missing_evidence]
+    said += _silent(cascade)
     said += [
         f"Counted on the way: {count:,} {name.replace('_', ' ')}." for name, count in cascade.losses.items() if count
     ]
@@ -60,6 +61,30 @@ def missing(cascade: Cascade) -> tuple[str, ...]:
     if not said and lowered:
         said.append(f"No source is known to be silent; what lowers the confidence is {' and '.join(lowered)}.")
     return tuple(said) or ("Nothing that the verdict rests on is missing.",)
+
+
+def _silent(cascade: Cascade) -> list[str]:
+    """Of each switch that told nothing of its queues: what it stopped, and so what it would have told."""
+    silent = {
+        name
+        for sentence in cascade.missing_evidence
+        if sentence.startswith(SILENT)
+        for name in re.split(r", | and \d+ more$", sentence.removeprefix(SILENT).strip())
+    }
+    said = []
+    for name in sorted({queue.paused_by_device for queue in cascade.queues} & silent):
+        stopped = [queue for queue in cascade.queues if queue.paused_by_device == name]
+        longest = max(stopped, key=lambda queue: (queue.pause_ns, queue.device, queue.port))
+        others = f" and {len(stopped) - 1} other queue{'s' * (len(stopped) > 2)}" if stopped[1:] else ""
+        pause_ns = sum(queue.pause_ns for queue in stopped)
+        share = share_text(PPM * pause_ns // cascade.pause_ns) if cascade.pause_ns else "none"
+        ports = ", ".join(sorted({queue.paused_by_port for queue in stopped if queue.paused_by_port})) or "its ports"
+        said.append(
+            f"{name} was silent. It stopped {place_name(longest.device, longest.port)}{others} for"
+            f" {duration_text(pause_ns)}, {share} of the pause; its depths, marks or bytes would have told which of its"
+            f" queues held what came in by {ports}, and so where the blame for that goes on."
+        )
+    return said
 
 
 def changes(cascade: Cascade) -> tuple[str, ...]:

@@ -42,12 +42,13 @@ def evaluate(
     without: AbstractSet[str],
     analyze: Analyze,
     *,
+    suspects: bool = False,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Evaluation:
     """Scores `analyze` on every trace; `progress` is told a trace's name before its turn and what was left out of it.
 
-    `without` names evidence to withhold (simulation.trace.WITHHOLDABLE). Raises TraceError for a folder that is no
-    trace with known truth.
+    `without` names evidence to withhold (simulation.trace.WITHHOLDABLE); with `suspects`, suspect sets are scored as if
+    they were verdicts. Raises TraceError for a folder that is no trace with known truth.
     """
     scores = []
     for folder in trace_folders(paths):
@@ -62,6 +63,7 @@ def evaluate(
                 analyze(trace_items(streams)),
                 start_ns=START_NS,
                 flows_known="flows" not in without,
+                suspects=suspects,
             )
         )
     return Evaluation(tuple(scores), summarise(scores))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from simulation.polling import Polling, polled
 from simulation.trace_columns import Trace
 from simulation.trace_rows import StreamRows, TraceStreams, trace_streams
 from simulation.truth import RootKey
@@ -32,7 +33,7 @@ ROOT_SWITCH = "root"
 """For `missing`: the switch of the largest true root; of a host, the one that its first port is linked to."""
 
 # What is drawn for; a number, once given, stays, or the same seed would mean other runs.
-_NAMES, _LOSS, _LOSS_EACH, _MISSING, _SKEW = range(5)
+_NAMES, _LOSS, _LOSS_EACH, _MISSING, _SKEW, _POLLS = range(6)
 
 
 class Degradation(msgspec.Struct, frozen=True):
@@ -52,11 +53,16 @@ class Degradation(msgspec.Struct, frozen=True):
     renamed: bool = False
     shifted_ns: int = 0
     scaled: float = 1.0
+    polling: Polling | None = None
+    """How devices are polled, None where they log their pauses."""
 
     @property
     def is_random(self) -> bool:
         """Whether another seed gives another trace."""
-        return bool(self.skew_ns or self.loss or self.loss_each or self.renamed or self.missing == RANDOM_SWITCH)
+        polls = self.polling is not None and self.polling.is_random
+        return bool(
+            self.skew_ns or self.loss or self.loss_each or self.renamed or self.missing == RANDOM_SWITCH or polls
+        )
 
 
 UNDISTURBED = Degradation("undisturbed")
@@ -99,6 +105,8 @@ def degrade(
     if silent is None:
         return None
     variant = scaled(trace, degradation.scaled)
+    if degradation.polling is not None:
+        variant = polled(variant, degradation.polling, draw(_POLLS))
     restorer = Restorer(factor=degradation.scaled)
     if degradation.renamed:
         variant, names = renamed(variant, draw(_NAMES))

@@ -92,9 +92,10 @@ def score_case(
     *,
     start_ns: int = 0,
     flows_known: bool = True,
+    suspects: bool = False,
 ) -> CaseScore:
     """Judges the final cascades of the trace in `folder`: `score` by the truth that the folder tells."""
-    return score(read_truth(folder), cascades, start_ns=start_ns, flows_known=flows_known)
+    return score(read_truth(folder), cascades, start_ns=start_ns, flows_known=flows_known, suspects=suspects)
 
 
 def score(
@@ -103,16 +104,19 @@ def score(
     *,
     start_ns: int = 0,
     flows_known: bool = True,
+    suspects: bool = False,
 ) -> CaseScore:
     """Judges the final cascades of one trace; provisional revisions and merged ids are passed over.
 
     `start_ns` is the time at which the trace was made to begin. `flows_known` is False where the flows were withheld:
-    what measures flows is then None.
+    what measures flows is then None. With `suspects`, a suspect set counts as if it were a verdict, but alarms nobody.
     """
     finals = final_of(cascades)
     sure = [c for c in finals if c.confidence_ppm >= MIN_VERDICT_PPM and not c.suspect_set]
     # What is not the fabric's says nothing about pauses, and wakes nobody who looks after the fabric.
-    verdicts = [c for c in sure if not _is_not_the_fabric(c)]
+    alarming = verdicts = [c for c in sure if not _is_not_the_fabric(c)]
+    if suspects:
+        verdicts = [c for c in finals if c.roots and not _is_not_the_fabric(c)]
     if truth.windows:
         spans = [(window.start_ns + start_ns, window.end_ns + start_ns) for window in truth.windows]
         blames = [_Blame(truth, verdicts, span) for span in spans]
@@ -129,7 +133,7 @@ def score(
         scenario=truth.scenario,
         cascades=sum(not _is_not_the_fabric(cascade) for cascade in finals),
         verdicts=len(verdicts),
-        negative_alarmed=None if truth.planted else any(cascade.severity in ALARMS for cascade in verdicts),
+        negative_alarmed=None if truth.planted else any(cascade.severity in ALARMS for cascade in alarming),
         deadlock_missed=not says_deadlock if truth.has_deadlock else None,
         deadlock_false=says_deadlock if not truth.has_deadlock else None,
         edge_f1=_edge_f1(truth.edges, verdicts) if truth.edges and not _is_cyclic(truth) else None,

@@ -170,7 +170,7 @@ def _priorities(table: TraceTable) -> Ints:
 def _read_pauses(folder: Path, ports: Ports, notes: list[str], absent: AbstractSet[str]) -> PauseEvents | None:
     path = None if "pfc" in absent else find_table(folder, "pfc")
     if path is None:
-        notes.append("no pfc.csv: no exact pause events, so no cascade can be made")
+        notes.append("no pfc.csv: no exact pause events, so its counters are taken as polls")
         return None
     counts = _event_counts(folder, notes)
     if counts.pfc_events_total > counts.pfc_events_written:

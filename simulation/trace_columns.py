@@ -48,15 +48,15 @@ class PauseEvents:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counters:
-    """port_counters.csv: sums of one bin; the bin ends at end_ns. Depth, bytes and marks are None where withheld."""
+    """port_counters.csv: sums of one bin; the bin ends at end_ns. What nobody tells, or what was withheld, is None."""
 
     end_ns: Ints
     span_ns: Ints
     port: Ints
     priority: Ints
-    rx_paused_ns: Ints
+    rx_paused_ns: Ints | None
     rx_pause_frames: Ints
-    tx_pause_frames: Ints
+    tx_pause_frames: Ints | None
     q_max_bytes: Ints | None
     tx_bytes: Ints | None
     rx_bytes: Ints | None

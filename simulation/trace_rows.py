@@ -199,7 +199,10 @@ def _add_counters(columns: _Columns, counters: Counters) -> None:
             priority=counters.priority[seen],
         )
 
-    add("pfc", kinds.PFC_PAUSED, SIDE_RX, counters.rx_paused_ns, counters.rx_pause_frames)
+    if counters.rx_paused_ns is None:
+        add("pfc", kinds.PFC_FRAMES, SIDE_RX, counters.rx_pause_frames)
+    else:
+        add("pfc", kinds.PFC_PAUSED, SIDE_RX, counters.rx_paused_ns, counters.rx_pause_frames)
     # The side that sends pause counts frames; how long the peer then stood still only the peer knows.
     add("pfc", kinds.PFC_FRAMES, SIDE_TX, counters.tx_pause_frames)
     add("queue", kinds.QUEUE_DEPTH, SIDE_TX, counters.q_max_bytes)

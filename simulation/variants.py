@@ -141,7 +141,7 @@ def scaled(trace: Trace, factor: float) -> Trace:
             counters,
             end_ns=longer(counters.end_ns),
             span_ns=longer(counters.span_ns),
-            rx_paused_ns=longer(counters.rx_paused_ns),
+            rx_paused_ns=None if counters.rx_paused_ns is None else longer(counters.rx_paused_ns),
         ),
         flows=flows and dataclasses.replace(flows, start_ns=longer(flows.start_ns)),
         flow_bytes=flow_bytes

@@ -159,6 +159,14 @@ class Cascade(msgspec.Struct, frozen=True):
     """The flows held up for longest; none where nobody counts the bytes of flows."""
     confidence_parts: dict[Name, Ppm] = {}
     """What the confidence was made of, each part 1 where nothing is missing: time, coverage, evidence, margin."""
+    modes: dict[Name, Name] = {}
+    """By device whether it is "exact" (it logs its pauses) or "sampled" (it is polled); none where all are exact."""
+    periods: Count | None = None
+    """Polls that carry pause, null where no device is polled: below 3, one of them decides too much."""
+    poll_ns: Count | None = None
+    """How long the longest of these polls is."""
+    stall_rank_ns: Count = 0
+    """What slow steps cost a job: by how much longer than usual they lasted, times its ranks; 0 where nobody knows."""
 
 
 def cascade_key(cascade: Cascade) -> bytes:

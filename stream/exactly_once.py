@@ -18,6 +18,7 @@ from stream.by_stream import ByStream, StreamStep
 from stream.deadlines import Waiting
 from stream.election import Election
 from stream.errors import UnreachableError
+from stream.health_teller import HealthTeller
 from stream.isolation import CountingStep
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
 from stream.messages import Item
@@ -63,6 +64,7 @@ class Runner:
         on_status: Callable[[Status | None], None] | None = None,
         deadline_s: float = CONNECT_DEADLINE_S,
         source_deadline_s: float | None = SOURCE_DEADLINE_S,
+        tells_health: bool = False,
     ) -> None:
         self.stop = stop or threading.Event()
         self.restarts = 0
@@ -73,6 +75,8 @@ class Runner:
         self._on_status = on_status
         self._deadline_s = deadline_s
         self._source_deadline_s = source_deadline_s
+        self._tells_health = tells_health
+        self._name = instance or uuid.uuid4().hex[:8]
         self._worker: Worker | None = None
         self._worked = False
         self._told = Status(0.0, {}, {}, {})
@@ -157,10 +161,12 @@ class Runner:
         group: str | None = None,
         keeper: RosterKeeper | None = None,
     ) -> Worker:
+        health = HealthTeller(self._settings, f"{name} {self._name}") if self._tells_health else None
         try:
             return Worker(
                 self._settings, step, name=name, topics=topics, group=group,
-                instance=self._instance if group else "", outlet=outlet, keeper=keeper, stop=self.stop, say=self._say,
+                instance=self._instance if group else "", outlet=outlet, keeper=keeper, health=health,
+                stop=self.stop, say=self._say,
                 on_outputs=self._on_outputs, on_status=self._tell, deadline_s=self._deadline_s,
             )  # fmt: skip
         except BaseException:

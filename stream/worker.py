@@ -20,6 +20,7 @@ from stream.batch import Batch, StreamKey
 from stream.dead_letters import DeadLetters
 from stream.errors import BrokerError, UnreachableError, WireError
 from stream.facts import Device, Flow, Idle, Link, fact_stream
+from stream.health_teller import HealthTeller
 from stream.intake import Intake
 from stream.isolation import CountingStep, IsolatedStep
 from stream.kafka_settings import CONNECT_DEADLINE_S, KafkaSettings
@@ -65,7 +66,8 @@ class Worker:
 
     With a group, the topics' partitions are shared with the group's other workers, and streams of partitions that go
     to another one are forgotten. Without, all partitions are read. `outlet` says where to begin and how outputs go out;
-    `keeper`, of the one worker that waits for the whole roster, says whom not to wait for.
+    `keeper`, of the one worker that waits for the whole roster, says whom not to wait for. `health`, which the worker
+    closes, tells people how well the sources do.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Worker:
         instance: str = "",
         outlet: Outlet | None = None,
         keeper: RosterKeeper | None = None,
+        health: HealthTeller | None = None,
         stop: threading.Event | None = None,
         say: Callable[[str], None] = to_stderr,
         clock_ns: Callable[[], int] = time.time_ns,
@@ -96,6 +99,7 @@ class Worker:
         self._progress = Progress()
         self._guard = IsolatedStep(step)
         self._keeper = keeper
+        self._health = health
         self._announced: set[StreamKey] = set()
         self._shares = group is not None
         self._place_of: dict[StreamKey, PartitionId] = {}
@@ -135,6 +139,7 @@ class Worker:
             **{name: data[name] + control[name] for name in data},
             **{f"outbox_{name}": count for name, count in self._outlet.counters.items()},
             **(self._keeper.counters if self._keeper is not None else {}),
+            **(self._health.counters if self._health is not None else {}),
             **{f"step_{name}": count for name, count in self._guard.step.counters.items()},
         }
 
@@ -182,6 +187,8 @@ class Worker:
         self._data.close()
         self._control.close()
         self._outlet.close()
+        if self._health is not None:
+            self._health.close()
 
     def _turn(self) -> bool:
         """Reads, processes and publishes once; whether there was anything."""
@@ -201,6 +208,8 @@ class Worker:
         self._keep_roster()
         self._end_turn(more=len(received) > MAX_MESSAGES // 2)
         self._tell_status()
+        if self._health is not None:
+            self._health.poll(self._guard.step)
         return bool(received or told)
 
     def _end_turn(self, *, more: bool = False) -> None:
@@ -254,6 +263,8 @@ class Worker:
         self._announced.update(announced_as(s) for _, item in read if (s := _stream_of(item)) is not None)
         self._counters["items"] += len(read)
         self._progress.took(item for _, item in read)
+        if self._health is not None:
+            self._health.took(item for _, item in read)
         outputs, bad = self._guard.process([item for _, item in read])
         for position, error in bad:
             self._counters["poisoned"] += 1
@@ -308,6 +319,8 @@ class Worker:
         gone = {stream for stream, place in self._place_of.items() if place in set(partitions)}
         for stream in gone:
             del self._place_of[stream]
+        if self._health is not None:
+            self._health.forget(gone.__contains__)
         if isinstance(self._guard.step, Forgetful):
             self._guard.step.forget(gone.__contains__)
             self._guard.checkpoint()

@@ -7,7 +7,15 @@ import contextlib
 import os
 import sys
 
-from pausetrace.cli.options import add_group, add_kafka_options, add_output_option, add_verb, kafka_settings
+from pausetrace.cli.options import (
+    add_group,
+    add_kafka_options,
+    add_output_option,
+    add_parent_option,
+    add_verb,
+    end_with_parent,
+    kafka_settings,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +53,7 @@ def register(verbs: Verbs) -> None:
         help="and at this address, without any protection (default: 127.0.0.1; 0.0.0.0 is everywhere)",
     )  # fmt: skip
     add_kafka_options(run)
+    add_parent_option(run)
     check = add_verb(
         group, "check", "tell what a target supports, and which metrics it can give", run_check,
         "Connects to one target, asks for its capabilities and tries each subscription of its profile by itself.\n"
@@ -72,6 +81,7 @@ def run_collect(args: argparse.Namespace) -> int:
     from pausetrace.collecting import collect, setup_of, workers_of
     from stream.errors import ConfigError
 
+    end_with_parent(args)
     path = Path(args.inventory)
     inventory = load(path)
     if args.workers is not None and not 1 <= args.workers <= 256:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_kafka_options, add_verb, end_in_order, kafka_settings
+from pausetrace.cli.options import add_kafka_options, add_verb, duration_ns, end_in_order, kafka_settings
+from pausetrace.cli.play import LEAST_NS, VENDORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,15 @@ def register(verbs: Verbs) -> None:
         "--trace", metavar="DIR", help="a trace folder (docs/trace-format.md; default: one that comes with Pausetrace)"
     )
     parser.add_argument("--seconds", metavar="N", type=float, default=20.0, help="how long to take (default: 20)")
+    parser.add_argument(
+        "--sampled", metavar="PERIOD",
+        help="counters that are polled so often, such as 1s, instead of every single pause: the trace is played by\n"
+        "switches that speak gNMI and by recorded hosts, in five periods",
+    )  # fmt: skip
+    parser.add_argument(
+        "--vendor", metavar="NAME", choices=VENDORS, default="eos",
+        help=f"with --sampled: whose words the switches speak: {', '.join(VENDORS)} (default: eos)",
+    )  # fmt: skip
     add_kafka_options(
         parser,
         servers="an embedded broker of the demo's own",
@@ -36,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the demo and prints the final cascades."""
     from pathlib import Path
 
-    from pausetrace.demo import DEMO_TRACE, run_demo, with_demo_prefix
+    from pausetrace.demo import DEMO_TRACE, run_demo, run_sampled_demo, with_demo_prefix
     from pausetrace.demo_view import LiveShow, PlainShow
     from pausetrace.report import print_report
     from pausetrace.terminal import make_console
@@ -51,6 +61,12 @@ def run(args: argparse.Namespace) -> int:
     end_in_order()
     console = make_console(sys.stdout)
     with LiveShow(console) if console.is_terminal else PlainShow() as show:
-        finals = run_demo(settings, Path(args.trace) if args.trace else DEMO_TRACE, args.seconds, show)
+        trace = Path(args.trace) if args.trace else DEMO_TRACE
+        if args.sampled:
+            finals = run_sampled_demo(
+                settings, trace, duration_ns("--sampled", args.sampled, LEAST_NS), args.vendor, show
+            )
+        else:
+            finals = run_demo(settings, trace, args.seconds, show)
     print_report(finals, console, pictures=1)
     return 0

@@ -69,6 +69,26 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
+def add_parent_option(parser: argparse.ArgumentParser) -> None:
+    """`--with-parent`, for a verb that another process of ours runs and that must not outlive it."""
+    parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
+
+
+def end_with_parent(args: argparse.Namespace) -> None:
+    """Ends this process in order when stdin ends, which it does when the parent dies in whatever way."""
+    if not args.with_parent:
+        return
+    import signal
+    import sys
+    import threading
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True, name="parent").start()
+
+
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Shows `-o, --output FORMAT` once, the same on every version of Python."""
 
@@ -129,6 +149,20 @@ def add_kafka_options(
     group.add_argument(
         "--config", metavar="FILE", help="a configuration file (default: ./pausetrace.toml if it exists)"
     )
+
+
+def duration_ns(option: str, text: str, least_ns: int = 1) -> int:
+    """The ns of an option's time; raises ConfigError for none, and for one below `least_ns`."""
+    from pausetrace.units import duration_words, parse_duration
+    from stream.errors import ConfigError
+
+    try:
+        found = parse_duration(text)
+    except ValueError as err:
+        raise ConfigError(f"{option} {text} {err}") from None
+    if found < least_ns:
+        raise ConfigError(f"{option} {text} is too short", f"give {duration_words(least_ns)} or more")
+    return found
 
 
 def add_output_option(parser: argparse.ArgumentParser, *formats: str) -> None:

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 
-from pausetrace.cli.options import add_kafka_options, add_verb, load_config
+from pausetrace.cli.options import add_kafka_options, add_parent_option, add_verb, end_with_parent, load_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ def register(verbs: Verbs) -> None:
         help="watch this network interface only; patterns such as 'eth*' (repeatable)",
     )  # fmt: skip
     parser.add_argument("--host-root", metavar="DIR", help="where the host's /sys and /proc are (default: /)")
+    parser.add_argument(
+        "--hosts", metavar="DIR", help="be the agents of recorded hosts: each folder of DIR is a host of that name"
+    )
     parser.add_argument("--device", metavar="NAME", help="what to call this host (default: its host name)")
     parser.add_argument("--fabric", metavar="NAME", help="the fabric that it belongs to (default: fabric)")
     parser.add_argument("--local", action="store_true", help="times of the local zone")
@@ -66,15 +69,19 @@ def register(verbs: Verbs) -> None:
         help="and at this address, without any protection (default: 127.0.0.1; 0.0.0.0 is everywhere)",
     )  # fmt: skip
     add_kafka_options(parser)
+    add_parent_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the probes, or says which there are."""
+    end_with_parent(args)
     loaded = _load(args)
     settings = _settings(args, loaded)
     if args.list:
         return _list(args, loaded)
     publish = _publishes(args, loaded)
+    if args.hosts:
+        return _run_hosts(args, loaded, settings, publish=publish)
     if args.probes:
         _require_available(settings)
     from probes.agent import Agent
@@ -92,6 +99,24 @@ def run(args: argparse.Namespace) -> int:
         finally:
             if publish:
                 _tell(agent.status)
+    return 0
+
+
+def _run_hosts(args: argparse.Namespace, loaded: Loaded, settings: AgentSettings, *, publish: bool) -> int:
+    """Runs the agents of recorded hosts."""
+    from pathlib import Path
+
+    from pausetrace.kafka_access import settings_of
+    from pausetrace.many_hosts import run_hosts
+    from stream.errors import ConfigError
+
+    if args.host_root or args.device or not publish:
+        raise ConfigError(
+            "--hosts takes the roots and names of hosts from its folders, and publishes what they tell",
+            "give --bootstrap-servers, and leave --host-root, --device and -o out",
+        )
+    with _signals(reloads=False) as (stop, _):
+        run_hosts(settings, Path(args.hosts), settings_of(loaded.config.kafka), stop, _duration_s(args))
     return 0
 
 

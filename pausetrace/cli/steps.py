@@ -69,6 +69,7 @@ def run_detect(args: argparse.Namespace) -> int:
     """Works as detect."""
     from analytics.detect import Detect
     from stream.allocator import keep_freed_memory
+    from stream.health_teller import HealthTeller
     from stream.kafka_settings import connect
     from stream.topics import RAW
     from stream.worker import Worker, stop_on_signals
@@ -77,7 +78,10 @@ def run_detect(args: argparse.Namespace) -> int:
     settings = kafka_settings(args)
     with stop_on_signals() as stop, _metrics(args) as tell:
         if connect(settings).embedded:
-            worker = Worker(settings, Detect(), name="detect", topics=RAW, group="detect", stop=stop, on_status=tell)
+            worker = Worker(
+                settings, Detect(), name="detect", topics=RAW, group="detect", health=HealthTeller(settings, "detect"),
+                stop=stop, on_status=tell,
+            )  # fmt: skip
             return _work(args, worker, stop)
         runner = _runner(args, settings, stop, tell)
         return _run(args, runner, lambda: runner.detect(Detect, until_caught_up=args.no_follow), stop)
@@ -87,6 +91,7 @@ def run_correlate(args: argparse.Namespace) -> int:
     """Works as correlate."""
     from analytics.correlate import Correlate
     from stream.cost_limit import CostLimit
+    from stream.health_teller import HealthTeller
     from stream.kafka_settings import connect
     from stream.published import read_cascades
     from stream.roster_keeper import RosterKeeper
@@ -109,7 +114,10 @@ def run_correlate(args: argparse.Namespace) -> int:
             print("pausetrace: correlate: run one alone: a second one publishes everything again", file=sys.stderr)
             topics = ("episode", *FACTS)
             keeper = RosterKeeper(settings, step, deadline_s, detect_commits=False) if deadline_s else None
-            worker = Worker(settings, step, name="correlate", topics=topics, keeper=keeper, stop=stop, on_status=tell)
+            worker = Worker(
+                settings, step, name="correlate", topics=topics, keeper=keeper,
+                health=HealthTeller(settings, "correlate"), stop=stop, on_status=tell,
+            )  # fmt: skip
             return _work(args, worker, stop)
         runner = _runner(args, settings, stop, tell, deadline_s)
         return _run(args, runner, lambda: runner.correlate(make, recall, until_caught_up=args.no_follow), stop)
@@ -134,7 +142,7 @@ def _runner(
 
     return Runner(
         settings, instance=args.instance, stop=stop, on_status=tell,
-        source_deadline_s=source_deadline_s,
+        source_deadline_s=source_deadline_s, tells_health=True,
     )  # fmt: skip
 
 

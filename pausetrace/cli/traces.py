@@ -11,6 +11,7 @@ from pausetrace.cli.options import (
     add_kafka_options,
     add_output_option,
     add_verb,
+    duration_ns,
     end_in_order,
     kafka_settings,
 )
@@ -46,8 +47,12 @@ def register(verbs: Verbs) -> None:
     add_output_option(evaluate, "table", "json")
     evaluate.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
     evaluate.add_argument(
+        "--suspects", action="store_true", help="score the roots of suspect sets as if they were verdicts"
+    )
+    evaluate.add_argument(
         "--degrade", metavar="HOW", action="append", default=[],
-        help="spoil the traces and say what it costs: skew=1ms,loss=.1,missing=root,drop=FILE...; may be given again",
+        help="spoil the traces and say what it costs: skew=1ms,loss=.1,missing=root,drop=FILE,period=1s...; may be "
+        "given again",
     )  # fmt: skip
     evaluate.add_argument(
         "--seeds", metavar="N", type=int, help=f"with --degrade: runs of what is random (default: {DEFAULT_SEEDS})"
@@ -77,6 +82,9 @@ def register(verbs: Verbs) -> None:
 def add_analysis_options(parser: argparse.ArgumentParser) -> None:
     """What `analyze_path` takes, beside the path."""
     parser.add_argument("--without", metavar="EVIDENCE", help=WITHOUT_HELP)
+    parser.add_argument(
+        "--polled", metavar="TIME", help="a trace as polls of its devices, so often, would have shown it"
+    )
     parser.add_argument(
         "--workers", metavar="N", type=int, default=1, help="read a capture in so many processes (default: 1)"
     )
@@ -132,7 +140,8 @@ def _analyze_trace(args: argparse.Namespace, path: Path) -> Analysis:
             f"{path} is no capture, whose rows could be chosen or spread over processes",
             "turn it into one: pausetrace capture import",
         )
-    return analyze_trace(path, _without(args.without))
+    polled_ns = duration_ns("--polled", args.polled) if args.polled else 0
+    return analyze_trace(path, _without(args.without), polled_ns=polled_ns)
 
 
 def _analyze_capture(args: argparse.Namespace, path: Path) -> Analysis:
@@ -143,6 +152,8 @@ def _analyze_capture(args: argparse.Namespace, path: Path) -> Analysis:
 
     if args.without:
         raise ConfigError("--without is for traces", "choose a capture's rows by --kind, or leave a topic out")
+    if args.polled:
+        raise ConfigError("--polled is for traces", "a capture holds what was polled")
     with Bar("analyzing", "messages") as bar:
         analysis = analyze_capture(path, row_filter(args), workers=args.workers, progress=bar.update)
     return Analysis((*analysis.cascades, *analysis.unfinished), analysis.notes, has_pauses=True)
@@ -164,7 +175,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from pausetrace.terminal import make_console
 
     paths = [Path(path) for path in args.paths]
-    report = evaluate(paths, _without(args.without), final_cascades, progress=_tell_progress)
+    report = evaluate(paths, _without(args.without), final_cascades, suspects=args.suspects, progress=_tell_progress)
     if args.output == "json":
         _write_json(report)
     else:
@@ -189,6 +200,7 @@ def _run_degraded(args: argparse.Namespace) -> int:
         final_cascades,
         seeds=_at_least_one("--seeds", args.seeds, DEFAULT_SEEDS),
         workers=_at_least_one("--workers", args.workers, 1),
+        suspects=args.suspects,
         progress=_tell_progress,
     )
     if args.output == "json":

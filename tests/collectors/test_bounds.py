@@ -101,7 +101,7 @@ def test_a_table_of_paths_that_has_refused_some_for_long_begins_anew(monkeypatch
     profile = profiles.load("openconfig")
     pump = Pump("lab", NoOutlet(), PathTable(limit=30))
     pump.want(0, Wanted("leaf1", "switch", ()))
-    pump.profile(0, profile, 1000, 1000)
+    pump.profile(0, profile, 1000, dict.fromkeys(profile.topics(), 1000), 1000)
 
     def turn(*names: str) -> Found:
         monkeypatch.setattr(pump, "_flush_ns", 0)

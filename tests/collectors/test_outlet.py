@@ -113,7 +113,7 @@ def test_rows_from_before_a_target_was_up_are_left_out() -> None:
     kept = Kept()
     outlet = KafkaOutlet(lambda _mark: cast(Publisher, kept), ("device", "link"))
     for target, device in enumerate(("early", "late")):
-        outlet.up(target, Announced(device, ("queue",), 0))
+        outlet.up(target, Announced(device, ("queue",), (0,)))
         outlet.put(Made(empty_events(0), [], []), lambda _target: 0)
         time.sleep(0.002)
     before_ns, after_ns = kept.from_ns["early"] + 1, kept.from_ns["late"] + 1

@@ -9,6 +9,10 @@ import pytest
 from collectors import profiles
 from collectors.capabilities import Capabilities, Model
 from collectors.pattern import Pattern
+from collectors.plan import make_plan
+from collectors.request import longest_ms
+from collectors.target import Target
+from collectors.transport import Endpoint
 from stream.errors import ConfigError
 from tests.collectors.notifications import START_NS, Feed, elements_of, notification
 
@@ -160,3 +164,19 @@ def test_modules_in_front_of_names_say_nothing() -> None:
 def test_a_profile_is_one_however_often_it_is_asked_for(name: str) -> None:
     """Targets of one profile share their tables by it, and a session asks again after each refusal."""
     assert profiles.load(name) is profiles.load(name)
+
+
+def test_what_comes_seldom_does_not_make_the_rest_wait() -> None:
+    profile = profiles.load("sonic")
+    plan = make_plan(Target("leaf1", "leaf1", Endpoint("-")), Capabilities(encodings=("JSON_IETF",)), profile)
+    # Ports come every second, queues every ten, their watermarks once a minute.
+    assert {topic: longest_ms(plan.rpcs, topic) for topic in ("pfc", "ecn", "queue")} == {
+        "pfc": 1_000, "ecn": 10_000, "queue": 60_000,
+    }  # fmt: skip
+    assert longest_ms(plan.rpcs) == 1_000
+
+
+def test_a_topic_that_no_rows_go_on_is_refused(tmp_path: Path) -> None:
+    told = load(tmp_path, HEAD + SUBSCRIBE + 'topics = ["pauses"]\n' + ROW)
+    assert "no rows go on pauses" in told
+    assert "pfc" in told

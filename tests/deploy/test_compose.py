@@ -82,6 +82,21 @@ def first_cascade(settings: KafkaSettings, deadline_s: float) -> Cascade:
     raise AssertionError(f"no cascade came within {deadline_s:g} s")
 
 
+def polled_cascade(settings: KafkaSettings, deadline_s: float) -> Cascade:
+    """The first verdict about the fabric whose counters are polled."""
+    end_s = time.monotonic() + deadline_s
+    with Reader(settings, ["cascade"], "earliest") as reader:
+        while time.monotonic() < end_s:
+            for read in reader.read():
+                if isinstance(read.item, Cascade) and read.item.fabric == "polled" and _is_known(read.item):
+                    return read.item
+    raise AssertionError(f"no cascade of polls named its root within {deadline_s:g} s")
+
+
+def _is_known(cascade: Cascade) -> bool:
+    return bool(cascade.roots) and cascade.roots[0].device == "h9" and cascade.roots[0].share_ppm > 500_000
+
+
 def make_trouble(settings: KafkaSettings) -> None:
     """Publishes bytes that no reader takes, and a source whose rows are missing from its numbers."""
     stream = StreamKey("trouble", "probe", "boot-1", "pfc", "leaf1")
@@ -112,6 +127,8 @@ def test_compose_brings_up_everything_a_cascade_and_alarms(image: str) -> None:
         cascade = first_cascade(kafka, CASCADE_DEADLINE_S - (time.monotonic() - begun_s))
         assert (cascade.fabric, cascade.roots[0].device) == ("demo", "h9")
         assert cascade.roots[0].root_class == "slow_receiver_pcie"
+        polled = polled_cascade(kafka, CASCADE_DEADLINE_S)
+        assert (polled.mode, polled.roots[0].root_class) == ("sampled", "slow_receiver_pcie")
 
         prometheus = PrometheusApi(stack.prometheus_port)
         # Two targets, by the names of their services.

@@ -340,13 +340,14 @@ def test_analyze_names_the_host_and_gives_json_exactly_as_published(capsys: pyte
     assert (worst["roots"][0]["device"], worst["roots"][0]["root_class"]) == ("h9", "slow_receiver_pcie")
 
 
-def test_a_trace_without_pause_events_is_not_called_free_of_them(
+def test_a_trace_without_pause_events_has_suspects_by_its_counters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["analyze", str(write_trace(tmp_path, pfc=None))]) == 0
     out, err = capsys.readouterr()
-    assert out == " No cascade: there are no exact pause events to make one from.\n"
-    assert err == "pausetrace: note: no pfc.csv: no exact pause events, so no cascade can be made\n"
+    assert "SUSPECTS" in out
+    assert "No verdict" in out
+    assert err == "pausetrace: note: no pfc.csv: no exact pause events, so its counters are taken as polls\n"
 
 
 def test_evaluate_prints_cases_and_a_summary(capsys: pytest.CaptureFixture[str]) -> None:

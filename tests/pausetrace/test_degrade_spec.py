@@ -6,6 +6,7 @@ import pytest
 
 from pausetrace.degrade_spec import parse_degradation
 from simulation.degrade import Degradation
+from simulation.polling import Polling
 from stream.errors import ConfigError
 
 
@@ -22,6 +23,12 @@ from stream.errors import ConfigError
         ("drop=flow_port_bytes.csv.gz,drop=paths", {"drop": frozenset({"flow_port_bytes", "paths"})}),
         ("renamed,shifted=3600s,scaled=2", {"renamed": True, "shifted_ns": 3600 * 10**9, "scaled": 2.0}),
         ("shifted=-1.5h", {"shifted_ns": -5400 * 10**9}),
+        ("period=1ms", {"polling": Polling(1_000_000)}),
+        ("period=run,pad=20,frames_only", {"polling": Polling(by="run", pad=20, frames_only=True)}),
+        (
+            "period=incident/4,unaligned,poll_loss=.1,rx_only",
+            {"polling": Polling(by="incident", parts=4, unaligned=True, loss=0.1, rx_only=True)},
+        ),
         (" loss = .1 , missing = root ", {"loss": 0.1, "missing": "root"}),
     ],
 )
@@ -32,7 +39,11 @@ def test_each_part_says_one_thing(text: str, how: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "'' is none of skew, loss, loss_each, missing, renamed, shifted, scaled, drop; write it like"),
+        (
+            "",
+            "'' is none of skew, loss, loss_each, missing, renamed, shifted, scaled, period, unaligned, "
+            "poll_loss, frames_only, rx_only, pad, drop; write it like",
+        ),
         ("loss=.1,", "'' is none of"),
         ("noise=1", "'noise=1' is none of"),
         ("skew", "skew takes a value"),
@@ -50,6 +61,11 @@ def test_each_part_says_one_thing(text: str, how: dict[str, object]) -> None:
         ("scaled=0", "'0' is no factor; give a number from 0.001 to 1000"),
         ("scaled=inf", "is no factor"),
         ("missing=", "missing names no device; give a device's name, random or root"),
+        ("period=0ms", "a period of 0ms is none; give period=run, incident/4 or more than 0"),
+        ("period=incident/0", "'incident/0' is no duration"),
+        ("unaligned,poll_loss=.1", "unaligned, poll_loss without a period of polls; add period=run, incident/4 or a"),
+        ("period=run,pad=1", "'1' is no whole number from 2 to 1000; write it like pad=20"),
+        ("period=1ms,unaligned=1", "unaligned takes no value"),
         ("drop=links.csv", "'links.csv' is no file to drop; choose from: pfc.csv, port_counters.csv"),
         ("drop=truth.json", "'truth.json' is no file to drop"),
         ("drop=", "'' is no file to drop"),

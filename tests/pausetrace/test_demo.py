@@ -53,6 +53,17 @@ def test_the_demo_names_the_host_and_its_slow_link() -> None:
     assert not live[0].startswith("demo: 100%")
 
 
+@pytest.mark.slow
+def test_the_demo_of_polled_counters_names_the_host_and_its_slow_link() -> None:
+    command = [*DEMO, "--sampled", "500ms", "--vendor", "cumulus"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "h9" in done.stdout
+    assert "PCIe width of h9 is 4 of 16 lanes" in done.stdout
+    assert "sampled counters" in done.stdout
+    assert "100% published" in done.stderr
+
+
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_the_demo_runs_on_a_real_kafka_twice(real_kafka: str) -> None:

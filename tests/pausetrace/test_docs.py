@@ -79,7 +79,7 @@ def test_the_readme_names_the_two_commands_and_what_is_not_built() -> None:
     for said in (
         "make demo",
         "make test",
-        "Sampled mode is not built yet",
+        "The web page and Grafana boards are not built yet",
         "at least once instead of exactly",
         "embedded broker",
     ):

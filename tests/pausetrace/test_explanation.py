@@ -9,13 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from analytics.alternatives import NOT_POLARIZED
-from analytics.missing import PARTS, RAISES, part_raised
+from analytics.bounds import PPM
+from analytics.missing import PARTS, RAISES, SILENT, part_raised
 from pausetrace import doubts
 from pausetrace.analysis import analyze_trace
 from pausetrace.class_names import CLASSES
 from pausetrace.explanation import Explanation, explain
 from pausetrace.explanation_text import as_markdown, as_text
 from pausetrace.report import worst_first
+from pausetrace.units import share_text
 from pausetrace.way import MAX_HOPS
 from stream.cascade import Alternative, Cascade, PausedQueue
 from stream.kinds import SOURCE_LOST
@@ -277,3 +279,15 @@ def test_every_sentence_about_what_is_missing_raises_a_part() -> None:
     assert {part_raised(f"{words} x") for words in RAISES if "rows" not in words} <= set(PARTS)
     assert part_raised("4 rows that were lost or ends that were guessed") == "time"
     assert part_raised("something of another version") == ""
+
+
+def test_a_silent_switch_is_told_with_whom_it_stopped_and_what_it_would_have_told() -> None:
+    pauser = SLOW_RECEIVER.queues[1].paused_by_device
+    cascade = replace(SLOW_RECEIVER, missing_evidence=(f"{SILENT} {pauser}, leaf99 and 3 more",))
+    told = [sentence for sentence in section(cascade, "missing").splitlines() if "was silent" in sentence]
+    stopped = [queue for queue in cascade.queues if queue.paused_by_device == pauser]
+    (sentence,) = told  # leaf99 stopped nobody
+    assert sentence.startswith(f"{pauser} was silent. It stopped {stopped[0].device}:{stopped[0].port}")
+    assert share_text(PPM * sum(queue.pause_ns for queue in stopped) // cascade.pause_ns) in sentence
+    assert "would have told which of its queues held what came in by" in sentence
+    assert stopped[0].paused_by_port in sentence

@@ -99,6 +99,7 @@ def test_a_run_is_read_back_as_a_trace_with_what_dirty_counters_add(tmp_path: Pa
     assert trace.counters is not None
     assert len(trace.pauses.time_ns) == len(happened.pauses)
     port = trace.ports.index["s", "p0"]
+    assert trace.counters.rx_paused_ns is not None
     first = (trace.counters.port == port) & (trace.counters.end_ns == 100_000)
     assert trace.counters.rx_pause_frames[first].tolist() == [7]
     assert trace.counters.rx_paused_ns[first].tolist() == [9]

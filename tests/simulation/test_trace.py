@@ -82,7 +82,7 @@ def test_a_trace_of_devices_and_links_alone_is_one(tmp_path: Path) -> None:
     optional = ("pfc", "port_counters", "flows", "paths", "flow_port_bytes", "host_pcie")
     trace = read_trace(write_trace(tmp_path, **dict.fromkeys(optional)))
     assert (trace.pauses, trace.counters, trace.flows, trace.flow_bytes, trace.pcie) == (None,) * 5
-    assert trace.notes == ("no pfc.csv: no exact pause events, so no cascade can be made",)
+    assert trace.notes == ("no pfc.csv: no exact pause events, so its counters are taken as polls",)
 
 
 def test_flows_without_paths_have_none(tmp_path: Path) -> None:
@@ -106,6 +106,7 @@ def test_withheld_queues_leave_the_pause_columns(tmp_path: Path) -> None:
     queue_columns = (counters.q_max_bytes, counters.tx_bytes, counters.rx_bytes)
     assert queue_columns == (None, None, None)
     assert (counters.tx_ce_packets, counters.rx_ce_packets) == (None, None)
+    assert counters.rx_paused_ns is not None
     assert counters.rx_paused_ns.tolist() == [40_000, 0, 0]
     assert trace.flow_bytes is not None
 

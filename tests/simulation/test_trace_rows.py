@@ -184,6 +184,7 @@ def test_recorded_streams_are_sorted_and_lose_no_event(folder: Path) -> None:
     assert trace.pauses is not None
     assert len(events) == 2 * len(trace.pauses.time_ns)
     assert trace.counters is not None
+    assert trace.counters.rx_paused_ns is not None
     assert pfc["value"][pfc["kind"] == kinds.PFC_PAUSED].sum() == trace.counters.rx_paused_ns.sum()
 
 

@@ -104,6 +104,7 @@ def test_twice_the_time_for_the_same_bytes_at_half_the_speed(tmp_path: Path) -> 
     assert other.counters is not None
     assert other.counters.end_ns.tolist() == [200_000, 200_000, 400_000]
     assert set(other.counters.span_ns.tolist()) == {200_000}
+    assert other.counters.rx_paused_ns is not None
     assert other.counters.rx_paused_ns.tolist() == [80_000, 0, 0]
     assert other.counters.tx_bytes is not None
     assert other.counters.tx_bytes.tolist() == [5000, 60, 7000]
@@ -121,6 +122,7 @@ def test_unknown_pause_time_stays_unknown_and_a_dead_slot_dead(tmp_path: Path) -
     pcie = "host,link_max_mbps,link_now_mbps\nh1,100000,0\n"
     other = scaled(read_trace(write_trace(tmp_path, port_counters=counters, host_pcie=pcie)), 0.5)
     assert other.counters is not None
+    assert other.counters.rx_paused_ns is not None
     assert other.counters.rx_paused_ns.tolist() == [UNKNOWN]
     assert other.pcie is not None
     assert (other.pcie.now_mbps.tolist(), other.pcie.max_mbps.tolist()) == ([0], [200_000])
