@@ -8,6 +8,10 @@ from __future__ import annotations
 PPM = 1_000_000
 VERDICT_PPM = 500_000
 """A cascade of lower confidence is a suspect set, not a verdict (docs/concepts.md)."""
+SURE_PPM = 850_000
+"""The same where devices are polled: statements above it were right as often as they say (docs/sampled.md)."""
+ENOUGH_PERIODS = 3
+"""Of fewer polls that show pause, one decides too much: the rules' mean is reported, and as a suspect set."""
 ACCEPT_PPM = 100_000
 """A root of at least this share of the blame is asserted (docs/diagnosis.md)."""
 WARNING_SHARE, CRITICAL_SHARE = 0.05, 0.20

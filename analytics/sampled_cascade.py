@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from analytics import layout
+from analytics.bounds import ENOUGH_PERIODS
 from analytics.classes import DEGRADED_WINDOWS
 from analytics.layout import Ints
 from analytics.ledger import EdgeTally, Ledger, QueueTally
@@ -19,8 +20,6 @@ from analytics.polls import Told
 from analytics.sampled_blame import HEDGE, RULES, Blamed
 from analytics.topology import PRIORITIES, Topology
 
-ENOUGH_PERIODS = 3
-"""Below, one period decides too much: the rules' mean is reported, and as a suspect set (docs/sampled.md)."""
 FULL_SHARE = 0.99
 """A queue that was stopped for so much of a period was stopped for all of it, as clocks round."""
 

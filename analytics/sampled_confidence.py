@@ -12,21 +12,19 @@ import numpy as np
 
 from analytics import layout
 from analytics.announced import Announced
-from analytics.bounds import CRITICAL_SHARE, PPM, WARNING_SHARE
+from analytics.bounds import CRITICAL_SHARE, ENOUGH_PERIODS, PPM, WARNING_SHARE
 from analytics.classes import UNCLASSIFIED
 from analytics.closed import Closed
 from analytics.confidence import Confidence
 from analytics.engine import Engine
 from analytics.missing import DURATIONS, PERIODS, SILENT, SILENT_DEVICE
 from analytics.sampled_blame import HEDGE, MAIN, RULES
-from analytics.sampled_cascade import ENOUGH_PERIODS, Part
+from analytics.sampled_cascade import Part
 from analytics.severity import HARMLESS_NS, active_ns
 from analytics.topology import PRIORITIES
 from stream.cascade import Root
 from stream.identity import some
 
-SURE_PPM = 850_000
-"""Below this confidence a verdict on polls is a suspect set: statements above it were right as often as they say."""
 AT_NOTHING, BY_LEAD, BY_SPREAD = 0.83, 3.80, -6.28
 """Logistic regression of "the first root is right" on the lead of the largest root and the spread of the rules: 624
 statements on 256 cases made from ten NS-3 traces (SAMPLED study), checked by leaving traces out."""

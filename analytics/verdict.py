@@ -16,7 +16,7 @@ from analytics import around_root, layout
 from analytics.advice import advice
 from analytics.alternatives import NOT_POLARIZED, alternatives
 from analytics.announced import Announced
-from analytics.bounds import ACCEPT_PPM, PPM, VERDICT_PPM
+from analytics.bounds import ACCEPT_PPM, ENOUGH_PERIODS, PPM, SURE_PPM, VERDICT_PPM
 from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, STORM_MIN_NS, RootFacts, Sibling, classify
 from analytics.confidence import confidence_of, losses
 from analytics.cycles import rings
@@ -26,14 +26,7 @@ from analytics.flow_blame import with_flow_bytes
 from analytics.host_evidence import Finding
 from analytics.layers import layer_of
 from analytics.ledger import QueueTally, bounded_sum
-from analytics.sampled_cascade import ENOUGH_PERIODS
-from analytics.sampled_confidence import (
-    SURE_PPM,
-    mode_of,
-    modes_of,
-    sampled_confidence_of,
-    sampled_severity_of,
-)
+from analytics.sampled_confidence import mode_of, modes_of, sampled_confidence_of, sampled_severity_of
 from analytics.severity import severity_of
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import Exposure, exposures

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from analytics.bounds import ACCEPT_PPM, PPM, VERDICT_PPM
+from analytics.bounds import ACCEPT_PPM, ENOUGH_PERIODS, PPM, SURE_PPM, VERDICT_PPM
 from analytics.missing import CUT_OFF, LOST, PCIE, SILENT, part_raised
 from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import class_name
@@ -34,6 +34,11 @@ OTHERWISE: dict[str, str] = {
     "unclassified": "bytes and depths of {place} and its siblings at shorter intervals may give it a class",
 }
 """By class, what somebody would have to observe for the root to be something else."""
+
+
+def verdict_bound(cascade: Cascade) -> int:
+    """The confidence from which on it is a verdict: polls leave more open than their parts of the confidence say."""
+    return VERDICT_PPM if cascade.periods is None else SURE_PPM
 
 
 def alternatives(cascade: Cascade) -> tuple[str, ...]:
@@ -110,7 +115,8 @@ def _raised(cascade: Cascade) -> list[str]:
             said.append(f"{listed}, the verdict would rest on more than it does{already}.")
             continue
         then = min(PPM, now * PPM // of_part)
-        verdict = ", which would make it a verdict" if now < VERDICT_PPM <= then else ""
+        enough = cascade.periods is None or cascade.periods >= ENOUGH_PERIODS
+        verdict = ", which would make it a verdict" if enough and now < verdict_bound(cascade) <= then else ""
         said.append(
             f"{listed}, {part} would rise from {part_text(of_part)} to at most 1.00, and the confidence from"
             f" {part_text(now)} to at most {part_text(then)}{verdict}."
@@ -123,10 +129,13 @@ def _raised(cascade: Cascade) -> list[str]:
             f" {part_text(then)}."
         )
     if (margin := cascade.confidence_parts.get("margin", PPM)) < PPM:
-        said.append(
-            f"The margin is {part_text(margin)}: a place just below the share that accepts a root has"
-            f" {share_text(PPM - margin)} of what the weakest root has; depths at shorter intervals would part them."
+        why = (
+            f"a place just below the share that accepts a root has {share_text(PPM - margin)} of what the weakest root"
+            " has; depths at shorter intervals would part them"
         )
+        if cascade.periods is not None:
+            why = "the first root leads the next by no more than that; shorter polls would part them"
+        said.append(f"The margin is {part_text(margin)}: {why}.")
     return said
 
 

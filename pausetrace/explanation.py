@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from analytics.bounds import VERDICT_PPM
+from analytics.bounds import ENOUGH_PERIODS
 from analytics.missing import PARTS
 from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import MODES, class_name
-from pausetrace.doubts import alternatives, changes, missing
+from pausetrace.doubts import alternatives, changes, missing, verdict_bound
 from pausetrace.units import bytes_text, duration_text, part_text, rate_text, share_text, time_text
 from pausetrace.way import timeline, way
 from stream.cascade import FINAL, Cascade, Contributor, Damage, Victim
@@ -25,6 +25,11 @@ PART_MEANINGS = {
     "evidence": "how many independent kinds of evidence there are",
     "margin": "how far the roots stand out from the strongest place that was rejected",
 }
+OF_POLLS = {
+    "time": "how far rules agree that bound what happened inside a poll",
+    "margin": "how far the first root leads the next",
+}
+"""What a part means where devices are polled, if that is another thing."""
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -89,18 +94,20 @@ def _verdict(cascade: Cascade, local: bool) -> tuple[str, ...]:
     ]
     parts = [name for name in PARTS if name in cascade.confidence_parts]
     if parts:
-        made_of = "; ".join(
-            f"{name} {part_text(cascade.confidence_parts[name])} ({PART_MEANINGS[name]})" for name in parts
-        )
+        meanings = PART_MEANINGS if cascade.periods is None else PART_MEANINGS | OF_POLLS
+        made_of = "; ".join(f"{name} {part_text(cascade.confidence_parts[name])} ({meanings[name]})" for name in parts)
         said.append(f"The confidence is made of {made_of}.")
     said.append(f"{state}: cascade {cascade.id} of fabric {cascade.fabric}.")
     return tuple(said)
 
 
 def _bound(cascade: Cascade) -> str:
+    least_ppm = verdict_bound(cascade)
+    if cascade.suspect_set and cascade.confidence_ppm >= least_ppm:
+        return f"but of fewer than {ENOUGH_PERIODS} polls nobody is accused, and these are suspects"
     if cascade.suspect_set:
-        return f"below {part_text(VERDICT_PPM)} nobody is accused, and these are suspects"
-    return f"from {part_text(VERDICT_PPM)} on it is a verdict"
+        return f"below {part_text(least_ppm)} nobody is accused, and these are suspects"
+    return f"from {part_text(least_ppm)} on it is a verdict"
 
 
 def _evidence(cascade: Cascade) -> tuple[str, ...]:

@@ -11,11 +11,12 @@ from pausetrace.topology_file import Topology
 from stream.cascade import Cascade
 from stream.facts import Device, Flow, Idle, Link
 from stream.roster import RosterChange
+from stream.source_health import Health
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TYPES: dict[str, Any] = {
     "cascade": Cascade, "device": Device, "link": Link, "flow": Flow, "idle": Idle, "roster": RosterChange,
-    "topology": Topology,
+    "health": Health, "topology": Topology,
 }  # fmt: skip
 
 

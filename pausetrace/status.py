@@ -7,18 +7,16 @@ one source put together.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
 
 from pausetrace.reader import Reader
+from stream.agent_health import AgentHealth
 from stream.kafka_settings import KafkaSettings
-from stream.source_health import MAX_NAMES, OK, SILENT, WORST_FIRST, FabricHealth, SourceHealth, share_ppm
+from stream.source_health import MAX_NAMES, OK, SILENT, WORST_FIRST, FabricHealth, Health, SourceHealth, share_ppm
 
 STALE_NS = 60_000_000_000
 """Who told of its sources ten seconds apart and has not for a minute is gone."""
-_MAX = Annotated[int, Meta(ge=0)]
 
 
 class SourceStatus(msgspec.Struct, frozen=True):
@@ -67,24 +65,7 @@ class Status(msgspec.Struct, frozen=True):
         return bool(self.gone) or any(state != OK for state in states)
 
 
-class _ProbeState(msgspec.Struct):
-    probe: str
-    state: str
-    reason: str = ""
-
-
-class _AgentHealth(msgspec.Struct):
-    """What an agent says (probes/health.py)."""
-
-    fabric: str
-    device: str
-    time_ns: _MAX
-    state: str
-    probes: list[_ProbeState]
-
-
-_told = msgspec.json.Decoder(SourceHealth | FabricHealth)
-_agent = msgspec.json.Decoder(_AgentHealth)
+_told = msgspec.json.Decoder(Health)
 
 
 def health_values(settings: KafkaSettings) -> list[bytes]:
@@ -101,7 +82,7 @@ def status_of(values: Iterable[bytes], now_ns: int) -> Status:
     """The status at a time; values that are no health are passed over."""
     fabrics: dict[str, FabricHealth] = {}
     sources: dict[tuple[str, str, str], SourceHealth] = {}
-    hosts: dict[tuple[str, str], _AgentHealth] = {}
+    hosts: dict[tuple[str, str], AgentHealth] = {}
     for value in values:
         told = _decoded(value)
         if isinstance(told, FabricHealth):
@@ -150,7 +131,7 @@ def _source(parts: list[SourceHealth], now_ns: int) -> SourceStatus:
     )
 
 
-def _host(told: _AgentHealth, now_ns: int) -> HostStatus:
+def _host(told: AgentHealth, now_ns: int) -> HostStatus:
     ago_ns = max(0, now_ns - told.time_ns)
     troubles = tuple(
         f"{probe.probe} {probe.state}{f': {probe.reason}' if probe.reason else ''}"
@@ -160,12 +141,9 @@ def _host(told: _AgentHealth, now_ns: int) -> HostStatus:
     return HostStatus(told.fabric, told.device, SILENT if ago_ns > STALE_NS else told.state, ago_ns, troubles)
 
 
-def _decoded(value: bytes) -> SourceHealth | FabricHealth | _AgentHealth | None:
-    decoders: tuple[msgspec.json.Decoder[Any], ...] = (_told, _agent)
-    for decoder in decoders:
-        try:
-            told: SourceHealth | FabricHealth | _AgentHealth = decoder.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue
-        return told if not isinstance(told, SourceHealth) or told.state in WORST_FIRST else None
-    return None
+def _decoded(value: bytes) -> Health | None:
+    try:
+        told: Health = _told.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return told if not isinstance(told, SourceHealth) or told.state in WORST_FIRST else None

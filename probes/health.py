@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from probes.runner import ProbeStatus
+from stream.agent_health import AgentHealth, ProbeHealth
 
 _NORMAL = ("starting", "running", "unavailable", "stopped")
 """States that need nobody: what a host has not got cannot be watched."""
@@ -25,18 +26,11 @@ def state(statuses: Sequence[ProbeStatus]) -> str:
 
 def report(fabric: str, device: str, statuses: Sequence[ProbeStatus], now_ns: int) -> bytes:
     """The JSON object."""
-    probes = [
-        {
-            "probe": status.name,
-            "state": status.state,
-            **({"reason": status.reason} if status.reason else {}),
-            "cpu_ppm": round(status.used_share * 1_000_000),
-            "rows": status.rows,
-            "lost_rows": status.lost_rows,
-            "errors": status.errors,
-            "last_read_ns": status.last_read_ns,
-        }
+    probes = tuple(
+        ProbeHealth(
+            status.name, status.state, status.reason, round(status.used_share * 1_000_000), status.rows,
+            status.lost_rows, status.errors, status.last_read_ns,
+        )
         for status in statuses
-    ]
-    told = {"fabric": fabric, "device": device, "time_ns": now_ns, "state": state(statuses), "probes": probes}
-    return msgspec.json.encode(told)
+    )  # fmt: skip
+    return msgspec.json.encode(AgentHealth(fabric, device, now_ns, state(statuses), probes))

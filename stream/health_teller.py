@@ -17,7 +17,7 @@ from stream.errors import BrokerError
 from stream.kafka_settings import KafkaSettings
 from stream.messages import Encoded, Item
 from stream.outbox import Outbox
-from stream.source_health import Covering, Health, SourceTallies, fabric_health
+from stream.source_health import Covering, FabricHealth, SourceHealth, SourceTallies, fabric_health
 from stream.topics import full_name
 
 FIRST_S, INTERVAL_S = 1.0, 10.0
@@ -64,7 +64,7 @@ class HealthTeller:
             return
         self._next_s = now_s + INTERVAL_S
         now_ns = self._clock_ns()
-        told: list[Health] = list(self._tallies.told(now_ns, now_s))
+        told: list[SourceHealth | FabricHealth] = list(self._tallies.told(now_ns, now_s))
         if isinstance(step, Covering):
             told += [fabric_health(name, of, self._teller, now_ns) for name, of in sorted(step.coverage().items())]
         if told:
@@ -77,7 +77,7 @@ class HealthTeller:
                 self._outbox.flush(DEADLINE_S)
             self._outbox.close()
 
-    def _send(self, told: list[Health]) -> None:
+    def _send(self, told: list[SourceHealth | FabricHealth]) -> None:
         try:
             if self._outbox is None:
                 self._outbox = Outbox(self._settings, deadline_s=self._deadline_s)

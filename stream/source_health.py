@@ -15,8 +15,10 @@ import msgspec
 import numpy as np
 
 from stream import kinds
+from stream.agent_health import AgentHealth
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.messages import Item
+from stream.ranges import Count
 from stream.roster import SourceDown
 
 PPM = 1_000_000
@@ -40,14 +42,14 @@ class SourceHealth(msgspec.Struct, frozen=True, tag_field="what", tag="source"):
     fabric: str
     source: str
     teller: str
-    time_ns: int
+    time_ns: Count
     state: str
-    streams: int
-    rows: int
-    lost_rows: int
-    completeness_ppm: int
+    streams: Count
+    rows: Count
+    lost_rows: Count
+    completeness_ppm: Count
     mark_ns: int
-    behind_ns: int
+    behind_ns: Count
     devices_with_gaps: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
 
@@ -55,25 +57,26 @@ class SourceHealth(msgspec.Struct, frozen=True, tag_field="what", tag="source"):
 class FabricHealth(msgspec.Struct, frozen=True, tag_field="what", tag="fabric"):
     """What is seen of a fabric: its switches, those that tell something now, and what has been told of any.
 
-    `told`: by kind of evidence (pause, depth, bytes, ECN), how many switches have told it since the fabric's facts are
+    `told`: by kind of evidence (depth, bytes, ecn), how many switches have told it since the fabric's facts are
     known. `silent`: switches of which no stream is up, `silent_count` in all.
     """
 
     fabric: str
     teller: str
-    time_ns: int
+    time_ns: Count
     state: str
-    switches: int
-    reporting: int
-    coverage_ppm: int
+    switches: Count
+    reporting: Count
+    coverage_ppm: Count
     told: dict[str, int]
-    streams_up: int
-    streams_suspended: int
-    silent_count: int
+    streams_up: Count
+    streams_suspended: Count
+    silent_count: Count
     silent: tuple[str, ...] = ()
 
 
-Health = SourceHealth | FabricHealth
+Health = SourceHealth | FabricHealth | AgentHealth
+"""Every value of the health topic."""
 
 
 class Coverage(NamedTuple):

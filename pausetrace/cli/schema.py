@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pausetrace.cli.options import Verbs
 
-SCHEMA_NAMES = ("cascade", "device", "link", "flow", "idle", "roster", "topology")
+SCHEMA_NAMES = ("cascade", "device", "link", "flow", "idle", "roster", "health", "topology")
 
 
 def register(verbs: Verbs) -> None:

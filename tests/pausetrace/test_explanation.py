@@ -291,3 +291,22 @@ def test_a_silent_switch_is_told_with_whom_it_stopped_and_what_it_would_have_tol
     assert share_text(PPM * sum(queue.pause_ns for queue in stopped) // cascade.pause_ns) in sentence
     assert "would have told which of its queues held what came in by" in sentence
     assert stopped[0].paused_by_port in sentence
+
+
+def polled(confidence_ppm: int, periods: int, *, suspects: bool) -> str:
+    parts = {"time": 900_000, "coverage": 1_000_000, "evidence": 1_000_000, "margin": 950_000}
+    cascade = replace(
+        SLOW_RECEIVER, mode="sampled", confidence_ppm=confidence_ppm, suspect_set=suspects, periods=periods,
+        poll_ns=1_000_000_000, confidence_parts=parts, missing_evidence=("periods that carry pause: 1.0 of 1 s",),
+    )  # fmt: skip
+    return as_text(explain(cascade), 10_000).replace("\n  ", " ")
+
+
+def test_of_polls_the_bound_is_another_and_too_few_of_them_accuse_nobody() -> None:
+    assert "from 0.85 on it is a verdict" in polled(930_000, 8, suspects=False)
+    assert "below 0.85 nobody is accused" in polled(700_000, 8, suspects=True)
+    few = polled(930_000, 1, suspects=True)
+    assert "but of fewer than 3 polls nobody is accused, and these are suspects" in few
+    assert "make it a verdict" not in few
+    assert "the first root leads the next by no more than that" in few
+    assert "how far the first root leads the next" in few

@@ -4,17 +4,22 @@ import json
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 from pausetrace.cli.main import main
 from pausetrace.cli.schema import SCHEMA_NAMES
 from pausetrace.record_page import record_page
 from pausetrace.schemas import TYPES, schema, schema_text
+from probes.budget import Step
+from probes.health import report
+from probes.runner import ProbeStatus
 from stream import kinds, topics
 from stream.facts import Device, FactStream, Flow, Hop, Idle, Link, Port
 from stream.messages import Item, encode
 from stream.record import FIELDS
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
+from stream.source_health import Coverage, SourceHealth, fabric_health
 from tests.pausetrace.sample_cascades import SLOW_RECEIVER, SUSPECTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -31,6 +36,16 @@ ITEMS: dict[str, Item] = {
     "idle": Idle("lab", "link", STREAM),
     "roster": SourceUp("lab", "lldp", "boot1", 5, (StreamUp("pfc", "h9"), StreamUp("link"))),
 }  # fmt: skip
+
+PROBE = ProbeStatus("mlx5", "failing", "no such file", Step.FULL, 0.01, 3, 2, 1, 5, 1, 0, 0, 9, {})
+HEALTH = [
+    msgspec.json.encode(SourceHealth("lab", "gnmi", "detect", 9, "silent", 2, 9, 1, 900_000, 8, 1, (), ("leaf1",))),
+    msgspec.json.encode(
+        fabric_health("lab", Coverage(frozenset({"leaf1"}), frozenset(), {"depth": 1}, 4, 1), "correlate", 9)
+    ),
+    report("lab", "h1", [PROBE], 9),
+]
+"""One value of each kind on the health topic, made as their tellers make them."""
 
 
 def test_the_page_of_the_record_is_current() -> None:
@@ -51,7 +66,17 @@ def test_every_schema_can_be_asked_for() -> None:
 def test_what_is_published_fits_its_schema(name: str) -> None:
     validator = jsonschema.Draft202012Validator(schema(name))
     validator.check_schema(schema(name))
-    validator.validate(json.loads(encode(ITEMS[name]).value if name != "topology" else TOPOLOGY))
+    values = HEALTH if name == "health" else [TOPOLOGY if name == "topology" else encode(ITEMS[name]).value]
+    for value in values:
+        validator.validate(json.loads(value))
+
+
+def test_what_is_no_health_does_not_fit() -> None:
+    for value in HEALTH:
+        told = json.loads(value)
+        for wrong in (told | {"what": "weather"}, told | {"time_ns": "now"}, {"what": told["what"]}):
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(wrong, schema("health"))
 
 
 def test_further_values_fit_their_schemas() -> None:

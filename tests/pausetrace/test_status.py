@@ -66,7 +66,7 @@ def test_a_source_of_which_its_teller_tells_no_more_has_ended() -> None:
 
 def test_hosts_whose_probes_have_trouble_say_which() -> None:
     agent = {
-        "fabric": "lab", "device": "h1", "time_ns": 100 * S, "state": "failing",
+        "what": "agent", "fabric": "lab", "device": "h1", "time_ns": 100 * S, "state": "failing",
         "probes": [{"probe": "mlx5", "state": "failing", "reason": "no such file", "rows": 1},
                    {"probe": "pcie", "state": "running"}],
     }  # fmt: skip
