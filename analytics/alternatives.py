@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from analytics import classes
-from analytics.classes import RULES, RootFacts
+from analytics.classes import RULES
+from analytics.root_facts import RootFacts
 from stream.cascade import Alternative
 
 NOT_POLARIZED = "no queue at another tier is an ECMP collision at the same time"
@@ -110,6 +111,8 @@ def no_degraded_link(root: RootFacts) -> str:
         return ""
     if not root.speed_mbps:
         return "nobody knows its nominal rate"
+    if root.polled:
+        return _rate_of_polls(root)
     if root.queued_windows < classes.DEGRADED_WINDOWS:
         return (
             f"it was seen queued and not stopped in {root.queued_windows} windows, and"
@@ -134,6 +137,9 @@ def no_collision(root: RootFacts) -> str:
     if len(ratios) < 2:
         return "it has no siblings of which bytes are known"
     mean, own = sum(ratios.values()) / len(ratios), ratios[root.port_name]
+    most = classes.most_of_siblings(root, ratios)
+    if most is not None and own < classes.LINE_RATE_RATIO:
+        return f"polls leave it open whether its siblings had room meanwhile: they may have averaged {most:.0%}"
     if mean >= classes.COLLISION_MEAN:
         return f"it and its siblings average {mean:.0%} of line rate: there was no room beside it"
     return (
@@ -190,6 +196,12 @@ def _between_switches(root: RootFacts) -> bool:
     return root.kind == "egress" and not root.faces_host
 
 
+def _rate_of_polls(root: RootFacts) -> str:
+    if root.held_mbps is None:
+        return "polls say too little of what it sent while it was queued"
+    return f"it can have sent at {min(root.held_mbps, root.speed_mbps)} of {root.speed_mbps} Mb/s while it was queued"
+
+
 def _is_narrow(root: RootFacts) -> bool:
     return any(0 <= now < at_most for _, now, at_most in root.pcie)
 
@@ -207,6 +219,8 @@ def _no_plateau(root: RootFacts) -> str:
 
 
 def _not_full(root: RootFacts) -> str:
+    if root.polled:
+        return _rate_of_polls(root)
     if not root.queued_windows:
         return "in no window was it seen queued and not stopped"
     return (

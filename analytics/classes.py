@@ -6,9 +6,8 @@ In: what is known of one root. Out: the class's name and sentences of evidence; 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from analytics.host_evidence import Finding
+from analytics.root_facts import RootFacts
 from stream import kinds
 
 Evidence = tuple[str, ...]
@@ -16,73 +15,6 @@ Evidence = tuple[str, ...]
 UNCLASSIFIED = "unclassified"
 UNITS = {kinds.PCIE_WIDTH: "lanes", kinds.PCIE_SPEED: "MT/s", kinds.PCIE_RATE: "Mb/s"}
 NAMES = {kinds.PCIE_WIDTH: "width", kinds.PCIE_SPEED: "speed", kinds.PCIE_RATE: "rate"}
-
-
-@dataclass(frozen=True, slots=True)
-class Sibling:
-    """An egress port of the root's sibling group: name, speed and what it sent while the group had an active root."""
-
-    name: str
-    speed_mbps: int
-    sent_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class RootFacts:
-    """What is known of one root; a number that nobody reported is None (or 0 for counts)."""
-
-    kind: str
-    device: str
-    port: str
-    speed_mbps: int
-    faces_host: str
-    """The host that the root egress leads to, "" if it leads to a switch."""
-    pcie: tuple[tuple[int, int, int], ...]
-    """(kind, least value in the time of the cascade, at most) of the root host."""
-    stopped_ns: int
-    stopped_span_ns: int
-    """Of the egress that the root host stops: stopped time, and from its first stop to the end of its last."""
-    sent_ratio: float | None
-    """Of what it could, what that egress (or the root egress itself) sent between its first stop and its last."""
-    ingress_ports: int
-    """Ingress ports that were stopped because of the root egress."""
-    sources: int
-    """Hosts whose flows fed the root; 0 where flows are unknown."""
-    max_mbps: int
-    """Highest rate of the root egress in a window in which it was queued and not stopped."""
-    queued_windows: int
-    siblings: tuple[Sibling, ...]
-    active_ns: int
-    """Time of the byte windows in which the root's sibling group was active."""
-    ring: tuple[str, ...] = ()
-    """The queues of a ring that the root is one of, which stopped each other."""
-    quiet_ns: int = 0
-    """For how long all queues of the ring were stopped at once."""
-    quiet_limit_ns: int = 0
-    """What is longer than that is a deadlock."""
-    stops: int = 0
-    """Stops of the egress that the root host stops."""
-    sent_share: float | None = None
-    """Of its line rate, what that egress sent while its group was active."""
-    main_host: str = ""
-    """The host that most of the root egress' bytes went to."""
-    main_host_share: float = 0.0
-    reports_depth: bool = False
-    """Of a root without evidence: whether its device reports depths at all."""
-    depths_due: bool = False
-    """Whether depths of the cascade's time may still come."""
-    inside: tuple[Finding, ...] = ()
-    """What the root host reported of itself in the time of the cascade, what decides its layer first."""
-    reported: tuple[str, ...] = ()
-    """Of HOST_TOPICS, those that the root host reported on in that time."""
-    link_errors: tuple[str, ...] = ()
-    """Errors at both ends of the root egress' link, in sentences, if they are more than a whole link has."""
-
-    @property
-    def port_name(self) -> str:
-        """The root's name among its siblings."""
-        return f"{self.device}:{self.port}"
-
 
 HOST_TOPICS: dict[str, str] = {
     "pcie": "PCIe width, speed and errors",
@@ -207,12 +139,12 @@ def incast(root: RootFacts) -> Evidence | None:
         return None
     if root.sources and root.sources < INCAST_SOURCES:
         return None
-    if root.queued_windows and root.max_mbps < LINE_RATE_RATIO * root.speed_mbps:
+    if _rate_known(root) and not _reaches_line_rate(root):
         return None
     sentences = [f"traffic from {root.ingress_ports} ingress ports meets at the link to {root.faces_host}"]
     if root.sources:
         sentences.append(f"{root.sources} hosts send to it")
-    if root.queued_windows:
+    if root.queued_windows and not root.polled:
         # Windows and packets do not end together, so a full link may seem to carry a little more than it can.
         sentences.append(f"it sends {min(root.max_mbps, root.speed_mbps)} of {root.speed_mbps} Mb/s while queued")
     return tuple(sentences)
@@ -221,13 +153,16 @@ def incast(root: RootFacts) -> Evidence | None:
 def oversubscribed_host_link(root: RootFacts) -> Evidence | None:
     """Fewer senders than an incast, whose demand together is more than the link of one host.
 
-    Rule: an egress to a host that sends >= .8 of its line rate while queued. Source: docs/concepts.md.
+    Rule: an egress to a host that sends >= .8 of its line rate while queued; if it is polled, that can have sent so
+    much. Source: docs/concepts.md.
     """
-    if root.kind != "egress" or not root.faces_host or not root.queued_windows:
-        return None
-    if root.max_mbps < LINE_RATE_RATIO * root.speed_mbps:
+    if root.kind != "egress" or not root.faces_host or not _reaches_line_rate(root):
         return None
     senders = f" from {root.sources} hosts" if root.sources else ""
+    if root.polled:
+        return (
+            f"the link to {root.faces_host} was queued for {_ms(root.held_ns)}, and no slower than it should{senders}",
+        )
     return (
         f"the link to {root.faces_host} sends {min(root.max_mbps, root.speed_mbps)} of {root.speed_mbps} Mb/s while"
         f" queued{senders}",
@@ -237,9 +172,21 @@ def oversubscribed_host_link(root: RootFacts) -> Evidence | None:
 def link_degraded(root: RootFacts) -> Evidence | None:
     """A link between switches that carries less than it should.
 
-    Rule: its highest rate while queued and not stopped is < .8 of nominal. Source: docs/concepts.md.
+    Rule: its highest rate while queued and not stopped is < .8 of nominal. Of a polled link that is what it sent in a
+    poll, by the least time in which it held what others were stopped for. Source: docs/concepts.md.
     """
-    if root.kind != "egress" or root.faces_host or root.queued_windows < DEGRADED_WINDOWS or not root.speed_mbps:
+    if root.kind != "egress" or root.faces_host or not root.speed_mbps:
+        return None
+    if root.polled:
+        most = root.held_mbps
+        if most is None or most >= DEGRADED_RATIO * root.speed_mbps:
+            return None
+        return (
+            f"the link carried at most {most} of {root.speed_mbps} Mb/s: for {_ms(root.held_ns)} at least others were"
+            " stopped for what it held, and in the polls of that time it sent no more",
+            *root.link_errors,
+        )
+    if root.queued_windows < DEGRADED_WINDOWS:
         return None
     if root.max_mbps >= DEGRADED_RATIO * root.speed_mbps:
         return None
@@ -265,16 +212,26 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
     """Flows that hash onto one of several equal links while its siblings have room.
 
     Rule: the fullest sibling, which is the root, sends > 1.5 times the mean, and the mean is < .7 of the line rate.
-    Siblings of a downlink are all same-tier links into its device. Source: docs/concepts.md; RFC 2992.
+    A mean over polls hides what was in them: there, the siblings can have sent no more than that while the root held
+    what others were stopped for, or the root was full all the time. Siblings of a downlink are all same-tier links into
+    its device. Source: docs/concepts.md; RFC 2992.
     """
     ratios = sibling_ratios(root)
     if len(ratios) < 2:
         return None
     mean = sum(ratios.values()) / len(ratios)
     own = ratios[root.port_name]
+    siblings = f"its {len(ratios) - 1} siblings" if len(ratios) > 2 else "its sibling"
+    most = most_of_siblings(root, ratios)
+    if most is not None and most < min(COLLISION_MEAN, 1.0 / COLLISION_SKEW):
+        return (
+            f"while {root.port_name} held what others were stopped for, it and {siblings} can have averaged {most:.0%}"
+            " of line rate at most",
+        )
+    if root.polled and own < LINE_RATE_RATIO:
+        return None
     if mean >= COLLISION_MEAN or own <= COLLISION_SKEW * mean:
         return None
-    siblings = f"its {len(ratios) - 1} siblings" if len(ratios) > 2 else "its sibling"
     return (
         f"{root.port_name} sends at {min(own, 1.0):.0%} of its line rate while it and {siblings} average {mean:.0%}",
     )
@@ -354,6 +311,16 @@ def _inside(root: RootFacts) -> Evidence:
     return (f"what {root.device} reports of itself ({_listed(root.reported)}) does not explain it{collect}",)
 
 
+def _rate_known(root: RootFacts) -> bool:
+    return root.held_mbps is not None if root.polled else root.queued_windows > 0
+
+
+def _reaches_line_rate(root: RootFacts) -> bool:
+    """Whether it was seen to send at line rate while queued; of a polled one, whether it can have."""
+    mbps = root.held_mbps if root.polled else root.max_mbps
+    return _rate_known(root) and (mbps or 0) >= LINE_RATE_RATIO * root.speed_mbps
+
+
 def _narrow(root: RootFacts) -> list[tuple[int, int, int]]:
     return [(kind, now, at_most) for kind, now, at_most in root.pcie if 0 <= now < at_most]
 
@@ -376,6 +343,14 @@ def sibling_ratios(root: RootFacts) -> dict[str, float]:
         if sibling.speed_mbps
     }
     return ratios if root.port_name in ratios else {}
+
+
+def most_of_siblings(root: RootFacts, ratios: dict[str, float]) -> float | None:
+    """Of a polled root, the most that it and its siblings can have averaged while it was queued, of line rate."""
+    if not root.polled or not root.held_ns:
+        return None
+    others = [ratio * root.active_ns / root.held_ns for name, ratio in ratios.items() if name != root.port_name]
+    return (1.0 + sum(min(1.0, ratio) for ratio in others)) / len(ratios)
 
 
 def _full_group(root: RootFacts) -> str | None:

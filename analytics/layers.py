@@ -5,7 +5,8 @@ In: its class and what is known of it. Out: compute, pcie, nic, link, queue, sto
 
 from __future__ import annotations
 
-from analytics.classes import INCAST_SOURCES, RootFacts
+from analytics.classes import INCAST_SOURCES
+from analytics.root_facts import RootFacts
 
 OF_CLASS: dict[str, str] = {
     "slow_receiver_pcie": "pcie",

@@ -13,7 +13,6 @@ import numpy as np
 
 from analytics import layout
 from analytics.bounds import ENOUGH_PERIODS
-from analytics.classes import DEGRADED_WINDOWS
 from analytics.layout import Ints
 from analytics.ledger import EdgeTally, Ledger, QueueTally
 from analytics.polls import Told
@@ -22,14 +21,19 @@ from analytics.topology import PRIORITIES, Topology
 
 FULL_SHARE = 0.99
 """A queue that was stopped for so much of a period was stopped for all of it, as clocks round."""
+SEVERAL_STOPS = 1.5
+"""Fewer frames in a period are one stop, which may go on from the period before or into the next; polls that are not
+aligned share frames out."""
 
 # Columns of a queue's sums, floats: stops, paused ns, paused ns beyond what is usual for it, begin of its first and end
 # of its last period, begin and end of the longest run of full periods, begin of the present one (NEVER: none), the
-# longest mean stop of a period that is no part of a run.
-STOPS, PAUSED, UNUSUAL, FIRST, LAST, RUN_BEGIN, RUN_END, RUN_OPEN, MEAN_STOP, PAUSER = range(10)
-QUEUE_SUMS = 10
-# Columns of a port's sums: sent bytes while its siblings had an active root, while it was stopped itself, and the time.
-SENT, SENT_STOPPED, ACTIVE_NS, MAX_MBPS, QUEUED_PERIODS = range(5)
+# longest mean stop of a period that is no part of a run, the pauser, and a stop that was alone in the last period, so
+# that all of it may be part of the run that comes.
+STOPS, PAUSED, UNUSUAL, FIRST, LAST, RUN_BEGIN, RUN_END, RUN_OPEN, MEAN_STOP, PAUSER, ALONE = range(11)
+# Columns of a port's sums: sent bytes while its siblings had an active root, while it was stopped itself, and the time;
+# the least time in which it held what others were stopped for and was not stopped itself, and what it sent in the
+# periods of that.
+SENT, SENT_STOPPED, ACTIVE_NS, HELD_NS, SENT_HELD = range(5)
 PORT_SUMS = 5
 
 
@@ -39,8 +43,10 @@ class Part:
 
     `periods`: how many polls carry pause; `length_ns`: of the longest of them; `members`: by root, paused ns by each
     rule; `durations`, `repaired`: of the stops those with known durations, and of paused time that of silent devices;
-    `exact`, `sampled`: devices; `ports`: state of ports in the engine's layout; `excess`: by queue, stopped time beyond
-    the usual; `evidence`: by device that pauses, bits REPORTS_* of what it told; `hedged`: fewer than ENOUGH_PERIODS.
+    `exact`, `sampled`: devices; `ports`: state of ports in the engine's layout; `held`: by egress port, the least time
+    in which it held what others were stopped for and could send it, and the bytes that it sent in the polls of that;
+    `excess`: by queue, stopped time beyond the usual; `evidence`: by device that pauses, bits REPORTS_* of what it
+    told; `hedged`: fewer than ENOUGH_PERIODS.
     """
 
     periods: float
@@ -51,6 +57,7 @@ class Part:
     exact: tuple[int, ...]
     sampled: tuple[int, ...]
     ports: Ints
+    held: dict[int, tuple[int, int]]
     excess: dict[int, float]
     evidence: dict[int, int]
     hedged: bool
@@ -102,7 +109,8 @@ class SampledCascade:
             for column in (STOPS, PAUSED, UNUSUAL):
                 mine[column] += sums[column]
             mine[FIRST], mine[LAST] = min(mine[FIRST], sums[FIRST]), max(mine[LAST], sums[LAST])
-            mine[MEAN_STOP] = max(mine[MEAN_STOP], sums[MEAN_STOP])
+            mine[MEAN_STOP] = max(mine[MEAN_STOP], sums[MEAN_STOP], mine[ALONE], sums[ALONE])
+            mine[ALONE] = 0.0
         for name_of in ("edges", "blamed", "members", "ports"):
             own: dict[Any, list[float]] = getattr(self, name_of)
             for key, sums in getattr(other, name_of).items():
@@ -152,8 +160,9 @@ class SampledCascade:
         for port in ports.tolist():
             self._add_queue(told, port, begin_ns, end_ns, topology, logs, usual)
         priority = told.priority
-        stops = period.stops[ports]
+        stops, timed = period.stops[ports], ~told.estimated[at]
         inside = {number: place for place, number in enumerate(group.tolist())}
+        held_ns: dict[int, float] = {}
         for edge in np.flatnonzero(np.isin(blamed.edge_of, group) & (blamed.edge_weight >= layout.CAUSE_MIN_SHARE)):
             place = inside[int(blamed.edge_of[edge])]
             weight = float(stops[place] * blamed.edge_weight[edge])
@@ -161,6 +170,14 @@ class SampledCascade:
             sums = self.edges.setdefault(key, [0.0, 0.0, float(topology.port_peer[ports[place]])])
             sums[0] += weight
             sums[1] += weight * float(blamed.edge_pass[edge])
+            egress = int(blamed.edge_port[edge])
+            if timed[place] and period.counted[topology.port_device[egress]]:
+                stays = float(paused[place] * blamed.edge_weight[edge] * (1.0 - blamed.edge_pass[edge]))
+                held_ns[egress] = max(stays, held_ns.get(egress, 0.0))
+        for port, ns in held_ns.items():
+            counted = self.ports.setdefault(port, [0.0] * PORT_SUMS)
+            counted[HELD_NS] += ns
+            counted[SENT_HELD] += float(period.sent_bytes[port])
         shares = blamed.shares[:, group, :]
         hedge = shares[list(HEDGE)].mean(axis=0)
         by_rule = (shares * paused[None, :, None]).sum(axis=1)
@@ -186,22 +203,29 @@ class SampledCascade:
         period, length_ns = told.period, end_ns - begin_ns
         queue, peer = port * PRIORITIES + told.priority, int(topology.port_peer[port])
         stops, paused = float(period.stops[port]), float(period.paused_ns[port])
-        fresh = [0.0, 0.0, 0.0, float(begin_ns), 0.0, 0.0, 0.0, float(layout.NEVER), 0.0, float(peer)]
+        fresh = [0.0, 0.0, 0.0, float(begin_ns), 0.0, 0.0, 0.0, float(layout.NEVER), 0.0, float(peer), 0.0]
         sums = self.queues.setdefault(queue, fresh)
-        if sums[RUN_OPEN] != layout.NEVER and sums[LAST] != begin_ns:
+        full = paused >= FULL_SHARE * length_ns and period.sent_bytes[port] == 0
+        if sums[LAST] != float(begin_ns):
             sums[RUN_OPEN] = float(layout.NEVER)
+        elif full:
+            sums[ALONE] = 0.0
+        sums[MEAN_STOP], sums[ALONE] = max(sums[MEAN_STOP], sums[ALONE]), 0.0
         sums[STOPS] += stops
         sums[PAUSED] += paused
         sums[UNUSUAL] += max(0.0, paused - usual[queue] * length_ns)
         sums[LAST] = float(end_ns)
-        if paused >= FULL_SHARE * length_ns and period.sent_bytes[port] == 0:
+        if full:
             if sums[RUN_OPEN] == layout.NEVER:
                 sums[RUN_OPEN] = float(begin_ns)
             if end_ns - sums[RUN_OPEN] > sums[RUN_END] - sums[RUN_BEGIN]:
                 sums[RUN_BEGIN], sums[RUN_END] = sums[RUN_OPEN], float(end_ns)
         else:
+            if stops >= SEVERAL_STOPS:
+                sums[MEAN_STOP] = max(sums[MEAN_STOP], paused / stops)
+            elif sums[RUN_OPEN] == layout.NEVER:
+                sums[ALONE] = paused
             sums[RUN_OPEN] = float(layout.NEVER)
-            sums[MEAN_STOP] = max(sums[MEAN_STOP], paused / max(stops, 1.0))
         for end in (port, peer):
             if end >= 0:
                 device = int(topology.port_device[end])
@@ -222,9 +246,6 @@ class SampledCascade:
         sums[ACTIVE_NS] += length_ns
         if paused > 0:
             sums[SENT_STOPPED] += sent
-        elif told.aligned and period.peak_bytes[port] >= layout.MIN_QUEUED_BYTES and length_ns <= layout.MAX_POLL_NS:
-            sums[MAX_MBPS] = max(sums[MAX_MBPS], sent * 8_000 / length_ns)
-            sums[QUEUED_PERIODS] += 1
 
     def told(self, topology: Topology) -> tuple[Ledger, Part]:
         """The cascade as a ledger, and what sampling adds to it."""
@@ -239,7 +260,7 @@ class SampledCascade:
                 pauser=int(sums[PAUSER]),
                 longest_from_ns=int(sums[RUN_BEGIN] or sums[FIRST]),
                 longest_ns=int(sums[RUN_END] - sums[RUN_BEGIN]),
-                second_ns=round(sums[MEAN_STOP]),
+                second_ns=round(max(sums[MEAN_STOP], sums[ALONE])),
             )
         for key, (weight, passed, ingress) in self.edges.items():
             ledger.edges[key] = EdgeTally(round(weight * 1e6), round(passed * 1e6), int(ingress))
@@ -251,10 +272,6 @@ class SampledCascade:
         for port, counted in self.ports.items():
             ports[port, layout.P_TX_BYTES] = round(counted[SENT])
             ports[port, layout.P_STOPPED_BYTES] = round(counted[SENT_STOPPED])
-            if counted[QUEUED_PERIODS] >= DEGRADED_WINDOWS:
-                # In fewer a queue may have been short of packets for most of the time, so that they say nothing.
-                ports[port, layout.P_MAX_MBPS] = round(counted[MAX_MBPS])
-                ports[port, layout.P_QUEUED_BINS] = round(counted[QUEUED_PERIODS])
             group = int(topology.port_group[port])
             ports[group, layout.P_GROUP_BINS_NS] = max(ports[group, layout.P_GROUP_BINS_NS], round(counted[ACTIVE_NS]))
         paused_ns = sum(sums[PAUSED] for sums in self.queues.values())
@@ -267,6 +284,7 @@ class SampledCascade:
             exact=tuple(sorted(self.exact)),
             sampled=tuple(sorted(self.sampled)),
             ports=ports,
+            held={port: (round(counted[HELD_NS]), round(counted[SENT_HELD])) for port, counted in self.ports.items()},
             excess={queue: sums[UNUSUAL] for queue, sums in self.queues.items()},
             evidence=dict(self.evidence),
             hedged=hedged,

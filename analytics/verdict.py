@@ -17,7 +17,7 @@ from analytics.advice import advice
 from analytics.alternatives import NOT_POLARIZED, alternatives
 from analytics.announced import Announced
 from analytics.bounds import ACCEPT_PPM, ENOUGH_PERIODS, PPM, SURE_PPM, VERDICT_PPM
-from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, STORM_MIN_NS, RootFacts, Sibling, classify
+from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, STORM_MIN_NS, classify
 from analytics.confidence import confidence_of, losses
 from analytics.cycles import rings
 from analytics.damage import damages
@@ -26,6 +26,7 @@ from analytics.flow_blame import with_flow_bytes
 from analytics.host_evidence import Finding
 from analytics.layers import layer_of
 from analytics.ledger import QueueTally, bounded_sum
+from analytics.root_facts import RootFacts, Sibling
 from analytics.sampled_confidence import mode_of, modes_of, sampled_confidence_of, sampled_severity_of
 from analytics.severity import severity_of
 from analytics.topology import PRIORITIES, Topology
@@ -314,6 +315,7 @@ def _root_facts(
     peer = int(topology.port_peer[port]) if port >= 0 else -1
     faces = int(topology.port_device[peer]) if peer >= 0 else -1
     members = topology.group_ports[topology.group_start[group] : topology.group_start[group + 1]] if group >= 0 else ()
+    held_ns, sent_held_bytes = (0, 0) if closed.sampled is None else closed.sampled.held.get(port, (0, 0))
     return RootFacts(
         kind=kind,
         device=device,
@@ -349,6 +351,9 @@ def _root_facts(
         ),
         main_host=main_host,
         main_host_share=main_share,
+        polled=closed.sampled is not None,
+        held_ns=held_ns,
+        sent_held_bytes=sent_held_bytes,
         reports_depth=kind == "unknown" and bool(engine.devices[root >> 2, layout.D_REPORTS] & layout.REPORTS_DEPTH),
     )
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.alternatives import WHY_NOT, alternatives
-from analytics.classes import RULES, RootFacts, Sibling, classify
+from analytics.classes import RULES, classify
+from analytics.root_facts import RootFacts, Sibling
 from stream import kinds
 
 WHOLE = ((kinds.PCIE_WIDTH, 16, 16),)

@@ -7,9 +7,10 @@ import dataclasses
 import pytest
 
 from analytics import classes
-from analytics.classes import RootFacts, Sibling, classify
+from analytics.classes import classify
 from analytics.host_evidence import COMPUTE, ERRORS, Finding
 from analytics.layers import OF_CLASS, layer_of
+from analytics.root_facts import RootFacts, Sibling
 from stream import kinds
 
 WHOLE = ((kinds.PCIE_WIDTH, 16, 16),)
@@ -38,6 +39,13 @@ FULL = dataclasses.replace(collision(9_000_000, 8_750_000, 8_500_000), main_host
 RING = dataclasses.replace(UPLINK, ring=("leaf0:u0", "leaf1:u0", "spine0:d0"), quiet_ns=100_000, quiet_limit_ns=100_000)
 PLATEAU = dataclasses.replace(HOST, pcie=(), stops=3, sent_share=0.05)
 LINE_RATE = dataclasses.replace(EGRESS, queued_windows=1, max_mbps=80_000)
+POLLED = dataclasses.replace(UPLINK, polled=True, held_ns=1_000_000, sent_held_bytes=9_999_999)
+"""It sent 79,999 Mb/s at most while it held what others were stopped for."""
+ROOM = dataclasses.replace(
+    collision(1_000_000, 5_000_000, 4_900_000), polled=True, held_ns=1_000_000, sent_held_bytes=20_000_000
+)
+"""Polled: in the time that it was queued, it and its siblings had 59.7 % of line rate at most."""
+FULL_POLLED = dataclasses.replace(POLLED, faces_host="h0", sent_held_bytes=10_000_000)
 EMPTY = dataclasses.replace(UPLINK, kind="unknown", port="", reports_depth=True)
 STALLED = (Finding(COMPUTE, 0, "run-queue latency of 8.2 ms on cpu3", "compute"),)
 REPLAYED = (Finding(ERRORS, 0, "9 corrected PCIe errors", "pcie"),)
@@ -67,6 +75,12 @@ REPLAYED = (Finding(ERRORS, 0, "9 corrected PCIe errors", "pcie"),)
         ("slow_receiver_pcie", dataclasses.replace(PLATEAU, inside=REPLAYED)),
         ("link_degraded", dataclasses.replace(UPLINK, link_errors=("3 CRC errors",))),
         ("link_degraded", dataclasses.replace(COLLISION, link_errors=("3 CRC errors",))),
+        ("link_degraded", POLLED),
+        ("link_degraded", dataclasses.replace(ROOM, sent_held_bytes=9_999_999)),
+        ("ecmp_collision", ROOM),
+        ("incast", dataclasses.replace(INCAST, polled=True, max_mbps=0)),
+        ("oversubscribed_host_link", FULL_POLLED),
+        ("ecmp_collision", dataclasses.replace(COLLISION, polled=True)),
     ],
 )
 def test_a_rule_fires_at_its_bounds(name: str, root: RootFacts) -> None:
@@ -110,6 +124,16 @@ def test_a_rule_fires_at_its_bounds(name: str, root: RootFacts) -> None:
         (COLLISION, {"active_ns": 0}),
         (COLLISION, {"siblings": COLLISION.siblings[:1], "active_ns": 2_000_000}),
         (COLLISION, {"siblings": COLLISION.siblings[1:]}),
+        (POLLED, {"sent_held_bytes": 10_000_000}),
+        (POLLED, {"held_ns": 99_999}),
+        (INCAST, {"polled": True, "held_ns": 1_000_000, "sent_held_bytes": 9_999_999}),
+        (FULL_POLLED, {"sent_held_bytes": 9_999_999}),
+        (POLLED, {"faces_host": "h0"}),
+        (ROOM, {"siblings": collision(1_000_000, 6_500_000, 6_000_000).siblings}),
+        (ROOM, {"held_ns": 0}),
+        (collision(9_999_000, 2_000_000, 2_000_000), {"polled": True}),
+        # The highest rate of a poll says nothing: it need not have been queued all the time.
+        (DEGRADED, {"polled": True}),
     ],
 )
 def test_a_rule_does_not_fire_beyond_its_bounds(root: RootFacts, changes: dict[str, object]) -> None:
