@@ -31,6 +31,8 @@ DEGRADED_WINDOWS = 3
 """In one or two windows a queue may have been short of packets for most of the time."""
 COLLISION_SKEW = 1.5
 COLLISION_MEAN = 0.7
+HELD_SHARE = 0.25
+"""Where a polled link sent less of its bytes while it was queued, what it and its siblings sent is of other traffic."""
 INCAST_SOURCES = 3
 INCAST_INGRESS_PORTS = 2
 DEADLOCK_MIN_NS = 100_000
@@ -213,7 +215,7 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
 
     Rule: the fullest sibling, which is the root, sends > 1.5 times the mean, and the mean is < .7 of the line rate.
     A mean over polls hides what was in them: there, the siblings can have sent no more than that while the root held
-    what others were stopped for, or the root was full all the time. Siblings of a downlink are all same-tier links into
+    what others were stopped for; or the root was full all the time, or queued for much of what it sent. Siblings of a downlink are all same-tier links into
     its device. Source: docs/concepts.md; RFC 2992.
     """
     ratios = sibling_ratios(root)
@@ -222,14 +224,18 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
     mean = sum(ratios.values()) / len(ratios)
     own = ratios[root.port_name]
     siblings = f"its {len(ratios) - 1} siblings" if len(ratios) > 2 else "its sibling"
-    most = most_of_siblings(root, ratios)
-    if most is not None and most < min(COLLISION_MEAN, 1.0 / COLLISION_SKEW):
-        return (
-            f"while {root.port_name} held what others were stopped for, it and {siblings} can have averaged {most:.0%}"
-            " of line rate at most",
-        )
-    if root.polled and own < LINE_RATE_RATIO:
-        return None
+    if root.polled:
+        if root.sent_held_bytes * 8_000 < DEGRADED_RATIO * root.speed_mbps * root.held_ns:
+            return None  # too slow for a collision, whatever else it is
+        most = most_of_siblings(root, ratios)
+        if most is not None and most < min(COLLISION_MEAN, 1.0 / COLLISION_SKEW):
+            return (
+                f"while {root.port_name} held what others were stopped for, it and {siblings} can have averaged"
+                f" {most:.0%} of line rate at most",
+            )
+        queued = root.speed_mbps * root.held_ns >= HELD_SHARE * 8_000 * root.sent_held_bytes > 0
+        if own < LINE_RATE_RATIO and not queued:
+            return None
     if mean >= COLLISION_MEAN or own <= COLLISION_SKEW * mean:
         return None
     return (

@@ -172,8 +172,10 @@ class SampledCascade:
             sums[1] += weight * float(blamed.edge_pass[edge])
             egress = int(blamed.edge_port[edge])
             if timed[place] and period.counted[topology.port_device[egress]]:
-                stays = float(paused[place] * blamed.edge_weight[edge] * (1.0 - blamed.edge_pass[edge]))
-                held_ns[egress] = max(stays, held_ns.get(egress, 0.0))
+                charged = float(paused[place] * blamed.edge_weight[edge])
+                # Rings pass on by number, but whoever is stopped sends nothing whatever it passes on.
+                stays = min(charged * (1.0 - blamed.edge_pass[edge]), charged - period.paused_ns[egress])
+                held_ns[egress] = max(float(stays), held_ns.get(egress, 0.0))
         for port, ns in held_ns.items():
             counted = self.ports.setdefault(port, [0.0] * PORT_SUMS)
             counted[HELD_NS] += ns
@@ -210,8 +212,10 @@ class SampledCascade:
             sums[RUN_OPEN] = float(layout.NEVER)
         elif full:
             sums[ALONE] = 0.0
+        # A stop that was there at the end of the period before, and may be the only one of this, goes on.
+        goes_on = stops < SEVERAL_STOPS and sums[LAST] == float(begin_ns) and (full or sums[RUN_OPEN] != layout.NEVER)
         sums[MEAN_STOP], sums[ALONE] = max(sums[MEAN_STOP], sums[ALONE]), 0.0
-        sums[STOPS] += stops
+        sums[STOPS] += 0.0 if goes_on else stops
         sums[PAUSED] += paused
         sums[UNUSUAL] += max(0.0, paused - usual[queue] * length_ns)
         sums[LAST] = float(end_ns)
@@ -223,7 +227,7 @@ class SampledCascade:
         else:
             if stops >= SEVERAL_STOPS:
                 sums[MEAN_STOP] = max(sums[MEAN_STOP], paused / stops)
-            elif sums[RUN_OPEN] == layout.NEVER:
+            elif not goes_on:
                 sums[ALONE] = paused
             sums[RUN_OPEN] = float(layout.NEVER)
         for end in (port, peer):
