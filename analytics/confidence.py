@@ -33,7 +33,7 @@ class Confidence:
 
 
 @dataclass(slots=True)
-class _Seen:
+class Seen:
     """What the two ends of a cascade's pauses reported."""
 
     reports: int = 0
@@ -68,7 +68,7 @@ def confidence_of(
 
     `inside`: by root, what the hosts among them reported of themselves.
     """
-    seen = _seen(engine, closed, announced, shares)
+    seen = what_was_seen(engine, closed, announced, shares)
     pauses = sum(tally.pauses for tally in closed.ledger.queues.values())
     lost = sum(losses(engine, closed).values())
     time = 0.9 if seen.one_ended or seen.late or seen.gaps or seen.masked else 1.0
@@ -103,9 +103,14 @@ def confidence_of(
     parts = {"time": time, "coverage": coverage, "evidence": evidence, "margin": margin}
     return Confidence(
         round(PPM * time * coverage * evidence * margin),
-        tuple(f"{what} {some(sorted(of))}" if isinstance(of, set) else what for what, of in missing if of),
+        sentences_of(missing),
         {name: round(PPM * part) for name, part in parts.items()},
     )
+
+
+def sentences_of(missing: Iterable[tuple[str, object]]) -> tuple[str, ...]:
+    """Of pairs of words and what they are of, a sentence each: words alone, or with the names of a set."""
+    return tuple(f"{what} {some(sorted(of))}" if isinstance(of, set) else what for what, of in missing if of)
 
 
 def losses(engine: Engine, closed: Closed) -> dict[str, int]:
@@ -132,8 +137,9 @@ def _cut_off(engine: Engine, closed: Closed) -> tuple[int, float]:
     )
 
 
-def _seen(engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int]) -> _Seen:
-    topology, seen = engine.topology, _Seen()
+def what_was_seen(engine: Engine, closed: Closed, announced: Announced, shares: dict[int, int]) -> Seen:
+    """What sources told of the cascade's queues and ports, and what they could not."""
+    topology, seen = engine.topology, Seen()
     gaps = engine.noted.blind.gaps(closed.start_ns, closed.end_ns)
     with_gaps = {topology.devices[topology.ports[port][0]] for port in gaps}
     for root in shares:
