@@ -215,8 +215,8 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
 
     Rule: the fullest sibling, which is the root, sends > 1.5 times the mean, and the mean is < .7 of the line rate.
     A mean over polls hides what was in them: there, the siblings can have sent no more than that while the root held
-    what others were stopped for; or the root was full all the time, or queued for much of what it sent. Siblings of a downlink are all same-tier links into
-    its device. Source: docs/concepts.md; RFC 2992.
+    what others were stopped for; or the root was full all the time, or queued for much of what it sent. Siblings of a
+    downlink are all same-tier links into its device. Source: docs/concepts.md; RFC 2992.
     """
     ratios = sibling_ratios(root)
     if len(ratios) < 2:

@@ -5,7 +5,7 @@ A pure function of the engine's state at the moment when a cascade closes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analytics import layout

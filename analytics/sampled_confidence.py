@@ -69,7 +69,7 @@ def sampled_confidence_of(
         (f"{PERIODS} {part.periods:.1f} of {part.length_ns / 1e9:g} s", part.periods < ENOUGH_PERIODS),
         (f"{1 - part.durations:.0%} {DURATIONS}", part.durations < 0.995),
         (f"{part.repaired:.0%} {SILENT_DEVICE}", part.repaired > 0.005),
-        (SILENT, silent),
+        (SILENT, silent | seen.silent),
         (LATE, seen.late),
         (MASKED, seen.masked),
         (GAPS, seen.gaps),
