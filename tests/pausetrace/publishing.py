@@ -2,14 +2,12 @@
 
 from confluent_kafka import Producer
 
-from stream.batch import Batch
-from stream.cascade import Cascade
 from stream.kafka_settings import KafkaSettings
-from stream.messages import Encoded, encode
+from stream.messages import Encoded, Item, encode
 from stream.topics import full_name
 
 
-def publish(settings: KafkaSettings, *items: Batch | Cascade | Encoded) -> None:
+def publish(settings: KafkaSettings, *items: Item | Encoded) -> None:
     """Sends the items in order, and waits until Kafka has them."""
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     for item in items:

@@ -6,7 +6,9 @@ import gzip
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from pausetrace.cli.main import main
@@ -14,6 +16,10 @@ from pausetrace.tails_view import fabric_tails
 from simulation.trace import read_trace
 from simulation.trace_items import trace_items
 from simulation.trace_rows import trace_streams
+from stream.cascade import Root
+from stream.embedded import EmbeddedBroker
+from tests.pausetrace.publishing import publish
+from tests.pausetrace.sample_cascades import SLOW_RECEIVER
 
 RUN = Path(__file__).parents[1] / "data/training/long_straggler-ls16-s6"
 
@@ -85,3 +91,42 @@ def test_what_cannot_be_meant_is_an_error(
 ) -> None:
     assert main(["tails", str(trace), *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def told_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    assert main(["tails", *arguments, "-o", "json"]) == 0
+    told: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def test_a_capture_tells_what_the_trace_does(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture = tmp_path / "capture"
+    assert main(["capture", "import", str(trace), str(capture)]) == 0
+    capsys.readouterr()
+    expected = told_json([str(trace)], capsys)
+    assert expected[0]["stalls"]
+    assert expected[0]["tails"]
+    assert told_json([str(capture)], capsys) == expected
+    late = ["--from", "1970-01-01T00:00:03Z", "--to", "1970-01-01T00:00:11Z"]
+    assert told_json([str(capture), *late], capsys) == told_json([str(trace), *late], capsys)
+
+
+def test_kafka_tells_what_the_trace_does_and_which_cascade_of_polls_is_behind_it(
+    trace: Path, embedded_broker: EmbeddedBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = ["--bootstrap-servers", embedded_broker.bootstrap_servers]
+    publish(embedded_broker.settings, *trace_items(trace_streams(read_trace(trace), "run", "t", "e", 0)))
+    expected = told_json([str(trace)], capsys)
+    assert told_json(servers, capsys) == expected
+    stall = expected[0]["stalls"][0]
+    assert (stall["cause"], stall["cascades"]) == ("not_the_fabric", [])
+    # The rank's host pauses in that time too, as far as polls tell: then it is not known to be its compute alone.
+    at_host = Root("h141", "", 3, "host", 990_000, 10**9, "slow_receiver_pcie", ())
+    suspects = msgspec.structs.replace(
+        SLOW_RECEIVER, id="polled", fabric="run", start_ns=stall["start_ns"], end_ns=stall["end_ns"], mode="sampled",
+        periods=2, poll_ns=10**9, suspect_set=True, roots=(at_host,), victims=(),
+    )  # fmt: skip
+    elsewhere = msgspec.structs.replace(suspects, id="elsewhere", roots=(), queues=())
+    publish(embedded_broker.settings, suspects, elsewhere)
+    (told,) = told_json(servers, capsys)[0]["stalls"]
+    assert (told["cause"], told["cascades"]) == ("cascade", ["polled"])
