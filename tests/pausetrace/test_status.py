@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
@@ -10,11 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from confluent_kafka import Producer
+from rich.console import Console
 
 from analytics.correlate import Correlate
 from analytics.detect import Detect
 from pausetrace.cli.main import run
 from pausetrace.status import Status, health_values, status_of
+from pausetrace.status_text import print_status
 from simulation.trace import read_trace
 from simulation.trace_items import trace_items
 from simulation.trace_rows import trace_streams
@@ -147,3 +150,15 @@ def test_a_silent_switch_is_on_the_health_topic_and_in_the_status(
     assert f"{fabric.reporting} of {fabric.switches} switches report" in shown
     assert "silent: leaf1" in shown
     assert "lab/taps" in shown
+
+
+def test_of_many_sources_those_with_trouble_are_shown_and_some_that_are_well() -> None:
+    values = [source(source=f"probes/h{number:04}") for number in range(1_000)]
+    values.append(source("silent", source="probes/zz", silent=("zz",)))
+    file = io.StringIO()
+    print_status(status_of(values, 101 * S), Console(file=file, width=120))
+    shown = [" ".join(line.split()) for line in file.getvalue().splitlines()]
+    assert shown[1].startswith("silent lab/probes/zz 2 90.0 % 10 2 s 1 s ago silent: zz")
+    assert shown[2].startswith("ok lab/probes/h0000")
+    assert len(shown) == 1 + 1 + 20 + 1
+    assert shown[-1] == "and 980 more that are well: -o json has them all"
