@@ -181,7 +181,7 @@ def link_degraded(root: RootFacts) -> Evidence | None:
         return None
     if root.polled:
         most = root.held_mbps
-        if most is None or most >= DEGRADED_RATIO * root.speed_mbps:
+        if root.ring or most is None or most >= DEGRADED_RATIO * root.speed_mbps:
             return None
         return (
             f"the link carried at most {most} of {root.speed_mbps} Mb/s: for {_ms(root.held_ns)} at least others were"
@@ -225,6 +225,8 @@ def ecmp_collision(root: RootFacts) -> Evidence | None:
     own = ratios[root.port_name]
     siblings = f"its {len(ratios) - 1} siblings" if len(ratios) > 2 else "its sibling"
     if root.polled:
+        if root.ring:
+            return None  # what it sent is of when the ring moved
         if root.sent_held_bytes * 8_000 < DEGRADED_RATIO * root.speed_mbps * root.held_ns:
             return None  # too slow for a collision, whatever else it is
         most = most_of_siblings(root, ratios)

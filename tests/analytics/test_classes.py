@@ -78,6 +78,8 @@ REPLAYED = (Finding(ERRORS, 0, "9 corrected PCIe errors", "pcie"),)
         ("link_degraded", POLLED),
         ("link_degraded", dataclasses.replace(ROOM, sent_held_bytes=9_999_999)),
         ("ecmp_collision", ROOM),
+        ("cyclic_dependency", dataclasses.replace(POLLED, ring=RING.ring, quiet_limit_ns=1)),
+        ("cyclic_dependency", dataclasses.replace(ROOM, ring=RING.ring, quiet_limit_ns=1)),
         ("incast", dataclasses.replace(INCAST, polled=True, max_mbps=0)),
         ("oversubscribed_host_link", FULL_POLLED),
         ("ecmp_collision", dataclasses.replace(COLLISION, polled=True)),
