@@ -114,9 +114,9 @@ def score(
     finals = final_of(cascades)
     sure = [c for c in finals if c.confidence_ppm >= MIN_VERDICT_PPM and not c.suspect_set]
     # What is not the fabric's says nothing about pauses, and wakes nobody who looks after the fabric.
-    alarming = verdicts = [c for c in sure if not _is_not_the_fabric(c)]
+    alarming = verdicts = [c for c in sure if not is_not_the_fabric(c)]
     if suspects:
-        verdicts = [c for c in finals if c.roots and not _is_not_the_fabric(c)]
+        verdicts = [c for c in finals if c.roots and not is_not_the_fabric(c)]
     if truth.windows:
         spans = [(window.start_ns + start_ns, window.end_ns + start_ns) for window in truth.windows]
         blames = [_Blame(truth, verdicts, span) for span in spans]
@@ -131,7 +131,7 @@ def score(
     return CaseScore(
         name=truth.name,
         scenario=truth.scenario,
-        cascades=sum(not _is_not_the_fabric(cascade) for cascade in finals),
+        cascades=sum(not is_not_the_fabric(cascade) for cascade in finals),
         verdicts=len(verdicts),
         negative_alarmed=None if truth.planted else any(cascade.severity in ALARMS for cascade in alarming),
         deadlock_missed=not says_deadlock if truth.has_deadlock else None,
@@ -148,14 +148,15 @@ def final_of(cascades: Iterable[Cascade]) -> list[Cascade]:
     return [cascade for cascade in cascades if cascade.revision == FINAL and cascade.merged_into is None]
 
 
-def _is_not_the_fabric(cascade: Cascade) -> bool:
+def is_not_the_fabric(cascade: Cascade) -> bool:
+    """Whether it says that a host holds up its job by itself: nothing about pauses, which is scored apart."""
     return not cascade.pauses and any(root.root_class == NOT_THE_FABRIC for root in cascade.roots)
 
 
 def _slow_hosts(truth: Truth, sure: Sequence[Cascade]) -> SlowHosts | None:
     if truth.slow_hosts is None:
         return None
-    named = {root.device for cascade in sure if _is_not_the_fabric(cascade) for root in cascade.roots}
+    named = {root.device for cascade in sure if is_not_the_fabric(cascade) for root in cascade.roots}
     return SlowHosts(
         found=len(named & truth.slow_hosts), missed=len(truth.slow_hosts - named), false=len(named - truth.slow_hosts)
     )

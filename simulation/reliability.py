@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from simulation.judge import ALARMS, final_of
+from simulation.judge import ALARMS, final_of, is_not_the_fabric
 from simulation.truth import DEADLOCK_CLASS, MIN_ROOT_SHARE, RootKey, Truth
 from stream.cascade import Cascade, Root
 
@@ -46,9 +46,10 @@ def statements(truth: Truth, cascades: Iterable[Cascade], start_ns: int) -> tupl
     deadlock, right is what says no `pfc_deadlock`; where there is one, the cascade of most pause time must say so.
 
     Not judged is what the truth does not tell: a cascade whose largest root has less than `MIN_ROOT_SHARE` of the run's
-    pause time by all cascades together, one outside the windows of a long run, and what else a deadlock has held up.
+    pause time by all cascades together, one outside the windows of a long run, what else a deadlock has held up, and a
+    host that is slow by itself.
     """
-    finals = [cascade for cascade in final_of(cascades) if cascade.roots]
+    finals = [cascade for cascade in final_of(cascades) if cascade.roots and not is_not_the_fabric(cascade)]
     if truth.has_deadlock:
         finals = sorted(finals, key=lambda cascade: (-cascade.pause_ns, cascade.start_ns, cascade.id))[:1]
     if truth.has_deadlock or truth.has_live_cycle:

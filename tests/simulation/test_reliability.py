@@ -128,3 +128,10 @@ def test_each_tenth_of_confidence_counts_its_own_statements() -> None:
     assert counted == {0: (2, 2, 1), 500_000: (3, 1, 2), 900_000: (2, 0, 2)}
     assert [one.share_right for one in table if one.statements] == [1 / 2, 2 / 3, 1.0]
     assert {one.share_right for one in table if not one.statements} == {None}
+
+
+def test_a_host_that_is_slow_by_itself_states_nothing_of_pauses() -> None:
+    slow = Root("h1", "", 255, "host", 1_000_000, 0, "not_the_fabric", ())
+    alone = replace(perfect_cascade(HARMLESS), roots=(slow,), pauses=0, pause_ns=0, severity="critical", queues=())
+    assert right(HARMLESS, alone) == []
+    assert right(HARMLESS, replace(alone, pauses=1)) == [False]
