@@ -27,6 +27,8 @@ KEY, START, END, FIRST, SECOND = range(5)
 OWN, OTHER, DEPTH, SENT, RECEIVED, MARKED = range(6)
 TABLES = 6
 STOPS_OF_LOGS = 3
+MOST_PERIODS = 256
+"""So many periods one window may tell of: what it says of each is less than its share of them anyway."""
 """Columns of a stop that a device logged: key, start, end (FOREVER while it lasts)."""
 
 
@@ -130,6 +132,16 @@ class Polls:
         ordered = [(key, start, end) for (key, start), end in sorted(begun.items())]
         self._logged = np.array(ordered, np.int64).reshape(-1, STOPS_OF_LOGS)
 
+    def begin_of_pauses(self, from_ns: int, until_ns: int, most_ns: int) -> int:
+        """When the first window of pauses begins, of those that end between two times; a longer one as if `most_ns`."""
+        self._join()
+        begins = [until_ns]
+        for table in (OWN, OTHER):
+            rows = self._tables[table]
+            rows = rows[(rows[:, END] > from_ns) & (rows[:, END] <= until_ns)]
+            begins.append(int(np.maximum(rows[:, START], rows[:, END] - most_ns).min(initial=until_ns)))
+        return min(begins)
+
     def first_pause(self, from_ns: int) -> tuple[int, int] | None:
         """Of the windows of pauses that end after a time, when the first ends and how long it is; None for none."""
         self._join()
@@ -152,10 +164,8 @@ class Polls:
         length_ns = end_ns - begin_ns
         # Sums of floats depend on their order, and rows came in any.
         near_own, near_other = (
-            _apart(rows[(rows[:, START] < end_ns + 2 * length_ns) & (rows[:, END] > begin_ns - 2 * length_ns)
-                        & (rows[:, END] <= known_ns)])
-            for rows in (self._tables[OWN], self._tables[OTHER])
-        )  # fmt: skip
+            _apart(_near(self._tables[table], begin_ns, end_ns, known_ns)) for table in (OWN, OTHER)
+        )
         keys, at = _located(near_own, near_other, begin_ns, end_ns)
         columns = [OUT_STOPS, OUT_PAUSED, OUT_LENGTH]
         found = dict(zip(keys.tolist(), at[:, columns].tolist()))
@@ -384,6 +394,15 @@ class Polls:
             if new:
                 self._tables[table] = np.concatenate((self._tables[table], *new))
                 self._new[table] = []
+
+
+def _near(rows: Ints, begin_ns: int, end_ns: int, known_ns: int) -> Ints:
+    """Windows that matter to a period; one of more than MOST_PERIODS counts as if it had begun so long before its end."""
+    length_ns = end_ns - begin_ns
+    rows = rows[(rows[:, START] < end_ns + 2 * length_ns) & (rows[:, END] > begin_ns - 2 * length_ns)
+                & (rows[:, END] <= known_ns)]  # fmt: skip
+    rows[:, START] = np.maximum(rows[:, START], rows[:, END] - MOST_PERIODS * length_ns)
+    return rows[rows[:, START] < end_ns + 2 * length_ns]
 
 
 def _key(queue: int) -> int:

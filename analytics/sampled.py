@@ -17,7 +17,7 @@ from analytics.announced import Announced
 from analytics.closed import Closed
 from analytics.layout import Bools, Ints
 from analytics.pause_logs import LAG_NS
-from analytics.polls import Polls, Told
+from analytics.polls import MOST_PERIODS, Polls, Told
 from analytics.sampled_blame import Blamed, blame_period
 from analytics.sampled_cascade import SampledCascade, with_priority
 from analytics.topology import PRIORITIES, Topology
@@ -30,6 +30,13 @@ LOG_WINDOW_NS = 1_000_000
 LAG_PERIODS = 4
 """So many of the longest periods later a period is looked at: a poll may be lost or two, and what other devices polled
 says when in its own poll a queue was stopped."""
+LEAST_NS = layout.MEMORY_NS
+"""No period is shorter: within the memory of a stop no order shows."""
+LONGEST_PERIODS = 64
+"""So many periods the longest poll may last: where few devices are polled far less often than most, their windows are
+not followed in finer pieces than this."""
+LOGGED_PERIODS = 64
+"""So many periods in which devices that log their pauses alone tell of any, and no cascade here follows them."""
 MAX_SERIES = 65_536
 """Stopped queues whose past is kept, 280 bytes each; more are taken as having none."""
 
@@ -47,8 +54,8 @@ class Sampled:
         """Where the next period begins; NEVER while nothing is paused."""
         self._before_ns = layout.NEVER
         """Where the last period ended that was looked at."""
-        self._met_ns = layout.NEVER
-        """Where the first window of pauses ended, by which the grid of periods was laid."""
+        self._waits_ns = layout.FOREVER
+        """Where periods may begin for which not all is known yet."""
         self._since_ns = layout.FOREVER
         """When the first window of a polled device began."""
         self._logged_since: dict[int, int] = {}
@@ -98,7 +105,7 @@ class Sampled:
     def due(self, until_ns: int, announced: Announced) -> Iterator[int]:
         """Times up to which all rows have to be there, of the periods that are due by then; `step` takes each on."""
         while True:
-            if self._next_ns == layout.NEVER and not self._begin(announced):
+            if self._next_ns == layout.NEVER and not self._begin(until_ns, announced):
                 return
             lag_ns = LAG_PERIODS * max(announced.horizon_ns(max(self._next_ns, 0)), self._period_ns)
             due_ns = self._next_ns + self._period_ns + lag_ns + LAG_NS
@@ -106,20 +113,30 @@ class Sampled:
                 return
             yield due_ns
 
-    def _begin(self, announced: Announced) -> bool:
-        """Lays the grid of periods by the first window of pauses, so that polls that are aligned fit it."""
+    def _begin(self, until_ns: int, announced: Announced) -> bool:
+        """Goes to the next window of pauses, if all that may begin before it is known.
+
+        The grid of periods is laid by the end of the first window, so that polls that are aligned fit it.
+        """
+        self._waits_ns = layout.FOREVER
         first = self.polls.first_pause(self._before_ns)
         if first is None:
             return False
-        self._met_ns, span_ns = first
-        self._period_ns = announced.poll_ns(self._met_ns) or span_ns
+        met_ns, span_ns = first
+        finest_ns = max(LEAST_NS, announced.longest_poll_ns(met_ns) // LONGEST_PERIODS)
+        period_ns = max(announced.poll_ns(met_ns) or span_ns, finest_ns)
+        lag_ns = LAG_PERIODS * max(announced.horizon_ns(met_ns), period_ns)
+        if met_ns + period_ns + lag_ns + LAG_NS > until_ns:
+            self._waits_ns = max(met_ns - lag_ns, self._before_ns)
+            return False
         # Windows that end later may have begun earlier.
-        periods = LAG_PERIODS * max(announced.horizon_ns(self._met_ns), self._period_ns) // self._period_ns
-        self._next_ns = max(self._met_ns - periods * self._period_ns, self._before_ns)
+        begin_ns = self.polls.begin_of_pauses(self._before_ns, met_ns + lag_ns + LAG_NS, MOST_PERIODS * period_ns)
+        periods = min(-((begin_ns - met_ns) // period_ns), lag_ns // period_ns)
+        self._period_ns, self._next_ns = period_ns, max(met_ns - periods * period_ns, self._before_ns)
         return True
 
     def step(self, due_ns: int, topology: Topology, announced: Announced, on_closed: Callable[[Closed], None]) -> None:
-        """Looks at one period, then goes on to the next; where nothing is paused, until something is."""
+        """Looks at one period, then goes on to the next; where no cascade is open, to the next window of pauses."""
         begin_ns, end_ns = self._next_ns, self._next_ns + self._period_ns
         logs = self._logs(due_ns, topology)
         silent = self._silent(begin_ns, end_ns, due_ns, topology, announced, logs)
@@ -134,7 +151,7 @@ class Sampled:
             queue: [span for span in spans if span[1] > end_ns - 64 * self._period_ns - layout.GAP_NS]
             for queue, spans in self._mixed.items()
         }
-        self._next_ns = end_ns if told or self.cascades or end_ns < self._met_ns else layout.NEVER
+        self._next_ns = end_ns if self.cascades else layout.NEVER
 
     def _logs(self, known_ns: int, topology: Topology) -> Bools:
         logs = np.zeros(len(topology.devices), np.bool_)
@@ -183,6 +200,8 @@ class Sampled:
             logged = told.logged[np.searchsorted(told.ports, blamed.ports[group])]
             roots = _roots_of(blamed, group, told.priority)
             known = [cascade for cascade in self.cascades if cascade.meets(queues, roots)]
+            if logged.all():
+                known = [cascade for cascade in known if self._is_polled(cascade, begin_ns)]
             if not known:
                 if logged.all():
                     continue  # the engine tells of it
@@ -192,6 +211,8 @@ class Sampled:
             for other in known[1:]:
                 cascade.join(other, self.cascade_id(other, topology))
                 self.cascades.remove(other)
+            if not logged.all():
+                cascade.polled_ns = end_ns
             usual = {queue: self._usual(queue) for queue in queues}
             cascade.add(told, blamed, group, begin_ns, end_ns, topology, logs, usual)
             for queue, is_logged in zip(queues, logged.tolist(), strict=True):
@@ -204,9 +225,15 @@ class Sampled:
 
     def _close(self, now_ns: int, on_closed: Callable[[Closed], None], topology: Topology) -> None:
         for cascade in list(self.cascades):
-            if now_ns - cascade.last_ns >= layout.GAP_NS and not self._persists(cascade):
+            if now_ns - cascade.last_ns >= layout.GAP_NS and not (
+                self._is_polled(cascade, now_ns) and self._persists(cascade)
+            ):
                 self.cascades.remove(cascade)
                 on_closed(self._closed(cascade, topology, still_open=False))
+
+    def _is_polled(self, cascade: SampledCascade, now_ns: int) -> bool:
+        """Whether polled devices told of its stops lately."""
+        return now_ns - cascade.polled_ns < LOGGED_PERIODS * self._period_ns
 
     def _persists(self, cascade: SampledCascade) -> bool:
         """Whether any of its queues was beyond what is usual for long enough that it may go on."""
@@ -232,7 +259,7 @@ class Sampled:
 
     def oldest_ns(self) -> int:
         """When the oldest of the cascades began that are not over; FOREVER where there is none."""
-        waiting_ns = layout.FOREVER if self._next_ns == layout.NEVER else self._next_ns
+        waiting_ns = self._waits_ns if self._next_ns == layout.NEVER else self._next_ns
         return min((cascade.start_ns for cascade in self.cascades), default=waiting_ns)
 
     def cascade_id(self, cascade: SampledCascade, topology: Topology) -> str:
@@ -253,7 +280,7 @@ class Sampled:
         twin.cascades = [cascade.copy() for cascade in self.cascades]
         twin._transit = self._transit
         twin._period_ns, twin._next_ns, twin._before_ns = self._period_ns, self._next_ns, self._before_ns
-        twin._met_ns, twin._since_ns, twin._logged_since = self._met_ns, self._since_ns, dict(self._logged_since)
+        twin._waits_ns, twin._since_ns, twin._logged_since = self._waits_ns, self._since_ns, dict(self._logged_since)
         twin._series, twin._baselines = dict(self._series), self._baselines.copy()
         twin._mixed = {queue: list(spans) for queue, spans in self._mixed.items()}
         return twin
@@ -262,7 +289,7 @@ class Sampled:
         """Plain structures and arrays for a snapshot."""
         return [
             self.fabric, self.polls.state(), [cascade.state() for cascade in self.cascades],
-            [self._period_ns, self._next_ns, self._before_ns, self._met_ns, self._since_ns],
+            [self._period_ns, self._next_ns, self._before_ns, self._waits_ns, self._since_ns],
             [list(entry) for entry in sorted(self._logged_since.items())],
             [list(entry) for entry in self._series.items()], self._baselines,
             [[queue, [list(span) for span in spans]] for queue, spans in sorted(self._mixed.items())],
@@ -275,7 +302,7 @@ class Sampled:
         sampled = cls(fabric)
         sampled.polls = Polls.of_state(polls)
         sampled.cascades = [SampledCascade.of_state(each) for each in cascades]
-        (sampled._period_ns, sampled._next_ns, sampled._before_ns, sampled._met_ns, sampled._since_ns) = times
+        (sampled._period_ns, sampled._next_ns, sampled._before_ns, sampled._waits_ns, sampled._since_ns) = times
         sampled._logged_since = dict(since)
         sampled._series, sampled._baselines = dict(series), known.copy()
         sampled._mixed = {queue: [(begin, end) for begin, end in spans] for queue, spans in mixed}

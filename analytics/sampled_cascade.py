@@ -82,6 +82,8 @@ class SampledCascade:
     evidence: dict[int, int] = field(default_factory=dict)
     """By device that pauses, bits REPORTS_* of what it told."""
     former_ids: list[str] = field(default_factory=list)
+    polled_ns: int = layout.NEVER
+    """Where the last period ended in which a polled device told of stops of it."""
 
     def meets(self, queues: list[int], roots: set[int]) -> bool:
         """Whether stops of these queues, that blame these roots, belong to it."""
@@ -94,7 +96,7 @@ class SampledCascade:
         """Adds another that turns out to be part of it; the older one lives on."""
         self.former_ids += [name, *other.former_ids]
         self.last_ns, self.length_ns = max(self.last_ns, other.last_ns), max(self.length_ns, other.length_ns)
-        self.periods = max(self.periods, other.periods)
+        self.periods, self.polled_ns = max(self.periods, other.periods), max(self.polled_ns, other.polled_ns)
         for queue, sums in other.queues.items():
             if queue not in self.queues:
                 self.queues[queue] = sums
@@ -288,21 +290,21 @@ class SampledCascade:
         return [
             self.start_ns, self.first_queue, self.last_ns, self.periods, self.length_ns, tables, self.counted_stops,
             self.timed_stops, self.repaired_ns, sorted(self.exact), sorted(self.sampled),
-            [list(entry) for entry in self.evidence.items()], self.former_ids,
+            [list(entry) for entry in self.evidence.items()], self.former_ids, self.polled_ns,
         ]  # fmt: skip
 
     @classmethod
     def of_state(cls, state: list[Any]) -> SampledCascade:
         """Continues from `state()`."""
         start_ns, first_queue, last_ns, periods, length_ns, tables, counted, timed, repaired, *rest = state
-        exact, sampled, evidence, former_ids = rest
+        exact, sampled, evidence, former_ids, polled_ns = rest
         queues, edges, blamed, members, ports = tables
         return cls(
             start_ns, first_queue, last_ns, periods, length_ns,
             {row[0]: row[1:] for row in queues}, {(row[0], row[1]): row[2:] for row in edges},
             {(row[0], row[1]): row[2:] for row in blamed}, {row[0]: row[1:] for row in members},
             {row[0]: row[1:] for row in ports}, counted, timed, repaired, set(exact), set(sampled), dict(evidence),
-            list(former_ids),
+            list(former_ids), polled_ns,
         )  # fmt: skip
 
     def carry(self, topology: Topology) -> None:
