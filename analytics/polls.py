@@ -397,7 +397,7 @@ class Polls:
 
 
 def _near(rows: Ints, begin_ns: int, end_ns: int, known_ns: int) -> Ints:
-    """Windows that matter to a period; one of more than MOST_PERIODS counts as if it had begun so long before its end."""
+    """Windows that matter to a period; of one that is longer than MOST_PERIODS, the end counts for all of it."""
     length_ns = end_ns - begin_ns
     rows = rows[(rows[:, START] < end_ns + 2 * length_ns) & (rows[:, END] > begin_ns - 2 * length_ns)
                 & (rows[:, END] <= known_ns)]  # fmt: skip
