@@ -97,6 +97,13 @@ class Announced:
         """Whether the device reported on one of the topics `REPORTED` itself at some time between two instants."""
         return any(begin <= last_ns and first_ns <= end for begin, end in self._spans_of(topic, device, names))
 
+    def reported(self, first_ns: int, last_ns: int, known: list[str], names: Resolver) -> Bools:
+        """By device, as `known` names them, whether it reported pauses itself at some time between two instants."""
+        starts, begins, ends = self._pfc_spans(known, names)
+        inside = (begins <= last_ns) & (first_ns <= ends)
+        by = np.repeat(np.arange(len(known)), np.diff(starts))
+        return np.bincount(by, inside, minlength=len(known)) > 0
+
     def covers(self, device: str, first_ns: int, last_ns: int, names: Resolver, topic: str) -> bool:
         """Whether the device reported on one of the topics `REPORTED` all the time between two instants."""
         return any(begin <= first_ns and last_ns <= end for begin, end in self._spans_of(topic, device, names))

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from analytics import baselines, layout
-from analytics.announced import Announced
+from analytics import layout
+from analytics.announced import MAX_HORIZON_NS, Announced
 from analytics.closed import Closed
 from analytics.layout import Bools, Ints
 from analytics.pause_logs import LAG_NS
@@ -22,8 +22,9 @@ from analytics.sampled_blame import Blamed, blame_period
 from analytics.sampled_cascade import SampledCascade, with_priority
 from analytics.topology import PRIORITIES, Topology
 from analytics.transit import Transit
+from analytics.usual import Usual
 from stream import kinds
-from stream.record import Events, picked
+from stream.record import Events
 
 LOG_WINDOW_NS = 1_000_000
 """Windows up to this long may go with a log, to say what it lost (analytics.reconcile); longer ones are polls."""
@@ -37,8 +38,6 @@ LONGEST_PERIODS = 64
 not followed in finer pieces than this."""
 LOGGED_PERIODS = 64
 """So many periods in which devices that log their pauses alone tell of any, and no cascade here follows them."""
-MAX_SERIES = 65_536
-"""Stopped queues whose past is kept, 280 bytes each; more are taken as having none."""
 
 
 class Sampled:
@@ -60,9 +59,7 @@ class Sampled:
         """When the first window of a polled device began."""
         self._logged_since: dict[int, int] = {}
         """By device, when it first logged a pause."""
-        self._series: dict[int, int] = {}
-        """By queue, the row of its baseline."""
-        self._baselines = np.zeros((0, baselines.COLUMNS))
+        self._usual = Usual()
         self._mixed: dict[int, list[tuple[int, int]]] = {}
         """By queue that a device logs, periods in which a cascade here tells of it."""
 
@@ -78,12 +75,9 @@ class Sampled:
         polled = ((kind == kinds.PFC_PAUSED) | (kind == kinds.PFC_FRAMES)) & (events["span_ns"] > LOG_WINDOW_NS)
         if polled.any():
             self._since_ns = min(self._since_ns, int(events["time_ns"][polled].min()))
-        if self._since_ns == layout.FOREVER:
-            return
-        chosen = events["time_ns"] >= self._since_ns
-        if not chosen.all():
-            events, ports = picked(events, chosen), ports[chosen]
-        self.polls.take(events, ports, topology, LAG_PERIODS * horizon_ns if horizon_ns else layout.FOREVER)
+        if self._since_ns != layout.FOREVER:
+            most_ns = LAG_PERIODS * _reach_ns(horizon_ns)
+            self.polls.take(events, ports, topology, self._since_ns, most_ns)
 
     def take_windows(
         self, events: Events, ports: Ints, topology: Topology, announced: Announced, horizon_ns: int
@@ -106,6 +100,7 @@ class Sampled:
         """Times up to which all rows have to be there, of the periods that are due by then; `step` takes each on."""
         while True:
             if self._next_ns == layout.NEVER and not self._begin(until_ns, announced):
+                self._forget(until_ns, announced)
                 return
             lag_ns = LAG_PERIODS * max(announced.horizon_ns(max(self._next_ns, 0)), self._period_ns)
             due_ns = self._next_ns + self._period_ns + lag_ns + LAG_NS
@@ -124,7 +119,7 @@ class Sampled:
             return False
         met_ns, span_ns = first
         finest_ns = max(LEAST_NS, announced.longest_poll_ns(met_ns) // LONGEST_PERIODS)
-        period_ns = max(announced.poll_ns(met_ns) or span_ns, finest_ns)
+        period_ns = max(announced.poll_ns(met_ns) or min(span_ns, _reach_ns(announced.horizon_ns(met_ns))), finest_ns)
         lag_ns = LAG_PERIODS * max(announced.horizon_ns(met_ns), period_ns)
         if met_ns + period_ns + lag_ns + LAG_NS > until_ns:
             self._waits_ns = max(met_ns - lag_ns, self._before_ns)
@@ -135,13 +130,20 @@ class Sampled:
         self._period_ns, self._next_ns = period_ns, max(met_ns - periods * period_ns, self._before_ns)
         return True
 
+    def _forget(self, until_ns: int, announced: Announced) -> None:
+        """Drops what no window of pauses that is still to come can ask for."""
+        first = self.polls.first_pause(self._before_ns)
+        time_ns = until_ns if first is None else min(first[0], until_ns)
+        # A period, and two beside it, may lie as far back as is waited for.
+        self.polls.forget(time_ns - (LAG_PERIODS + 3) * _reach_ns(announced.horizon_ns(max(time_ns - 1, 0))))
+
     def step(self, due_ns: int, topology: Topology, announced: Announced, on_closed: Callable[[Closed], None]) -> None:
         """Looks at one period, then goes on to the next; where no cascade is open, to the next window of pauses."""
         begin_ns, end_ns = self._next_ns, self._next_ns + self._period_ns
         logs = self._logs(due_ns, topology)
         silent = self._silent(begin_ns, end_ns, due_ns, topology, announced, logs)
         told = self.polls.told(begin_ns, end_ns, due_ns, topology, logs, silent)
-        self._follow(told, begin_ns, end_ns, topology)
+        self._follow(told, begin_ns, end_ns)
         for priority in told:
             self._take_period(priority, begin_ns, end_ns, topology, logs)
         self._close(end_ns, on_closed, topology)
@@ -161,43 +163,25 @@ class Sampled:
     def _silent(
         self, begin_ns: int, end_ns: int, known_ns: int, topology: Topology, announced: Announced, logs: Bools
     ) -> Bools:
-        silent = ~(self.polls.tells_pauses(known_ns, topology) | logs)
-        for device in np.flatnonzero(silent).tolist():
-            silent[device] = not announced.reports(topology.devices[device], begin_ns, end_ns, topology.names)
-        return silent
+        told = self.polls.tells_pauses(known_ns, topology) | logs
+        return ~(told | announced.reported(begin_ns, end_ns, topology.devices, topology.names))
 
-    def _follow(self, told: list[Told], begin_ns: int, end_ns: int, topology: Topology) -> None:
+    def _follow(self, told: list[Told], begin_ns: int, end_ns: int) -> None:
         """Takes the share of the period that each queue was stopped into its baseline."""
-        values = np.zeros(len(self._baselines))
-        for part in told:
-            for port in part.ports.tolist():
-                queue = port * PRIORITIES + part.priority
-                row = self._series.get(queue)
-                if row is None and len(self._series) < MAX_SERIES:
-                    row = self._series[queue] = len(self._baselines)
-                    fresh = np.zeros((1, baselines.COLUMNS))
-                    # It was not stopped for as long as it is known: so much is usual for it.
-                    fresh[0, baselines.COUNT] = float(baselines.PERIODS)
-                    self._baselines = np.concatenate((self._baselines, fresh))
-                    values = np.append(values, 0.0)
-                if row is not None:
-                    values[row] = part.period.paused_ns[port] / part.period.length_ns
+        queues = [part.stops.ports * PRIORITIES + part.priority for part in told]
+        shares = [part.stops.paused_ns / (end_ns - begin_ns) for part in told]
         quiet = 0
         if self._before_ns != layout.NEVER:
             quiet = max(0, (begin_ns - self._before_ns) // self._period_ns)
-        baselines.follow(self._baselines, values, quiet, np.zeros(baselines.PERIODS))
-        over = (self._baselines[:, baselines.CUSUM] == 0) & (self._baselines[:, 3:] == 0).all(axis=1)
-        if over.sum() > 1024 and not told:
-            kept = np.flatnonzero(~over)
-            place = {int(row): number for number, row in enumerate(kept.tolist())}
-            self._series = {queue: place[row] for queue, row in self._series.items() if row in place}
-            self._baselines = self._baselines[kept]
+        self._usual.follow(
+            np.concatenate([np.zeros(0, np.int64), *queues]), np.concatenate([np.zeros(0), *shares]), quiet
+        )
 
     def _take_period(self, told: Told, begin_ns: int, end_ns: int, topology: Topology, logs: Bools) -> None:
         blamed = blame_period(told.period, topology, self._transit)
         for group in _groups(told, blamed):
             queues = [int(port) * PRIORITIES + told.priority for port in blamed.ports[group].tolist()]
-            logged = told.logged[np.searchsorted(told.ports, blamed.ports[group])]
+            logged = told.stops.logged[np.searchsorted(told.stops.ports, blamed.ports[group])]
             roots = _roots_of(blamed, group, told.priority)
             known = [cascade for cascade in self.cascades if cascade.meets(queues, roots)]
             if logged.all():
@@ -213,15 +197,11 @@ class Sampled:
                 self.cascades.remove(other)
             if not logged.all():
                 cascade.polled_ns = end_ns
-            usual = {queue: self._usual(queue) for queue in queues}
+            usual = dict(zip(queues, self._usual.share(np.array(queues)).tolist(), strict=True))
             cascade.add(told, blamed, group, begin_ns, end_ns, topology, logs, usual)
             for queue, is_logged in zip(queues, logged.tolist(), strict=True):
                 if is_logged:
                     self._mixed.setdefault(queue, []).append((begin_ns, end_ns))
-
-    def _usual(self, queue: int) -> float:
-        row = self._series.get(queue)
-        return 0.0 if row is None else float(self._baselines[row, baselines.USUAL])
 
     def _close(self, now_ns: int, on_closed: Callable[[Closed], None], topology: Topology) -> None:
         for cascade in list(self.cascades):
@@ -237,8 +217,7 @@ class Sampled:
 
     def _persists(self, cascade: SampledCascade) -> bool:
         """Whether any of its queues was beyond what is usual for long enough that it may go on."""
-        rows = [self._series[queue] for queue in cascade.queues if queue in self._series]
-        return bool(rows) and bool((self._baselines[rows, baselines.CUSUM] > 0).any())
+        return bool(self._usual.beyond(np.array(list(cascade.queues), np.int64)).any())
 
     def still_open(self, topology: Topology) -> list[Closed]:
         """The cascades that have not closed."""
@@ -281,7 +260,7 @@ class Sampled:
         twin._transit = self._transit
         twin._period_ns, twin._next_ns, twin._before_ns = self._period_ns, self._next_ns, self._before_ns
         twin._waits_ns, twin._since_ns, twin._logged_since = self._waits_ns, self._since_ns, dict(self._logged_since)
-        twin._series, twin._baselines = dict(self._series), self._baselines.copy()
+        twin._usual = self._usual.copy()
         twin._mixed = {queue: list(spans) for queue, spans in self._mixed.items()}
         return twin
 
@@ -291,20 +270,20 @@ class Sampled:
             self.fabric, self.polls.state(), [cascade.state() for cascade in self.cascades],
             [self._period_ns, self._next_ns, self._before_ns, self._waits_ns, self._since_ns],
             [list(entry) for entry in sorted(self._logged_since.items())],
-            [list(entry) for entry in self._series.items()], self._baselines,
+            self._usual.state(),
             [[queue, [list(span) for span in spans]] for queue, spans in sorted(self._mixed.items())],
         ]  # fmt: skip
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Sampled:
         """Continues from `state()`."""
-        fabric, polls, cascades, times, since, series, known, mixed = state
+        fabric, polls, cascades, times, since, usual, mixed = state
         sampled = cls(fabric)
         sampled.polls = Polls.of_state(polls)
         sampled.cascades = [SampledCascade.of_state(each) for each in cascades]
         (sampled._period_ns, sampled._next_ns, sampled._before_ns, sampled._waits_ns, sampled._since_ns) = times
         sampled._logged_since = dict(since)
-        sampled._series, sampled._baselines = dict(series), known.copy()
+        sampled._usual = Usual.of_state(usual)
         sampled._mixed = {queue: [(begin, end) for begin, end in spans] for queue, spans in mixed}
         return sampled
 
@@ -322,8 +301,13 @@ class Sampled:
             port, priority = divmod(queue, PRIORITIES)
             return moved.get(port, port) * PRIORITIES + priority
 
-        self._series = {now(queue): row for queue, row in self._series.items()}
+        self._usual.carry(moved)
         self._mixed = {now(queue): spans for queue, spans in self._mixed.items()}
+
+
+def _reach_ns(horizon_ns: int) -> int:
+    """How long a period, and a window without loss, can be at most where windows up to so long were announced."""
+    return max(horizon_ns or MAX_HORIZON_NS, LEAST_NS)
 
 
 def _rank(topology: Topology, queue: int) -> int:

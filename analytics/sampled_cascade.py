@@ -141,17 +141,17 @@ class SampledCascade:
         period = told.period
         length_ns = end_ns - begin_ns
         ports = blamed.ports[group]
-        at = np.searchsorted(told.ports, ports)
+        at = np.searchsorted(told.stops.ports, ports)
         paused = period.paused_ns[ports]
         if begin_ns >= self.last_ns:
             # Polls longer than the period tell of fewer periods.
-            weights = length_ns / np.maximum(told.length_ns[at], length_ns)
+            weights = length_ns / np.maximum(told.stops.length_ns[at], length_ns)
             self.periods += float((weights * paused).sum() / paused.sum())
         self.last_ns = max(self.last_ns, end_ns)
-        self.length_ns = max(self.length_ns, length_ns, int(told.length_ns[at].max(initial=0.0)))
+        self.length_ns = max(self.length_ns, length_ns, int(told.stops.length_ns[at].max(initial=0.0)))
         self.counted_stops += float(period.stops[ports].sum())
-        self.timed_stops += float(period.stops[ports][~told.estimated[at]].sum())
-        self.repaired_ns += float(paused[told.repaired[at]].sum())
+        self.timed_stops += float(period.stops[ports][~told.stops.estimated[at]].sum())
+        self.repaired_ns += float(paused[told.stops.repaired[at]].sum())
         for port in ports.tolist():
             self._add_queue(told, port, begin_ns, end_ns, topology, logs, usual)
         priority = told.priority
