@@ -270,7 +270,7 @@ class Correlate:
             device = fabric.engine.topology.place_device(batch.stream.device)
             fabric.engine.noted.losses.append((time_ns, device, batch.seq - state.next_seq))
         due_ns = max(state.mark_ns, fabric.settled_ns)
-        late, newest_ns, pauses, inside, windows = glance(words(events), due_ns)
+        late, oldest_ns, newest_ns, pauses, inside, windows = glance(words(events), due_ns)
         pauses_alone, windows_alone = pauses == len(events), windows == len(events)
         if late:
             self.counters["late_rows"] += late
@@ -285,7 +285,7 @@ class Correlate:
         events, named = fabric.asked.named(batch.stream.source, batch.stream.device, batch.ports, events, inside > 0)
         if pauses:
             self._end_pauses(fabric, state.follow(events, named, pauses_alone))
-        fabric.waiting.add(Named(events, named), windows_alone, newest_ns)
+        fabric.waiting.add(Named(events, named), windows_alone, oldest_ns, newest_ns)
         fabric.newest_ns = max(fabric.newest_ns, newest_ns)
         fabric.changed = True
 

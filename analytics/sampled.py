@@ -178,30 +178,35 @@ class Sampled:
         )
 
     def _take_period(self, told: Told, begin_ns: int, end_ns: int, topology: Topology, logs: Bools) -> None:
-        blamed = blame_period(told.period, topology, self._transit)
-        for group in _groups(told, blamed):
-            queues = [int(port) * PRIORITIES + told.priority for port in blamed.ports[group].tolist()]
-            logged = told.stops.logged[np.searchsorted(told.stops.ports, blamed.ports[group])]
-            roots = _roots_of(blamed, group, told.priority)
-            known = [cascade for cascade in self.cascades if cascade.meets(queues, roots)]
+        for blamed in blame_period(told.period, topology, self._transit):
+            for group in _groups(blamed):
+                self._take_group(told, blamed, group, begin_ns, end_ns, topology, logs)
+
+    def _take_group(
+        self, told: Told, blamed: Blamed, group: Ints, begin_ns: int, end_ns: int, topology: Topology, logs: Bools
+    ) -> None:
+        queues = [int(port) * PRIORITIES + told.priority for port in blamed.ports[group].tolist()]
+        logged = told.stops.logged[np.searchsorted(told.stops.ports, blamed.ports[group])]
+        roots = _roots_of(blamed, group, told.priority)
+        known = [cascade for cascade in self.cascades if cascade.meets(queues, roots)]
+        if logged.all():
+            known = [cascade for cascade in known if self._is_polled(cascade, begin_ns)]
+        if not known:
             if logged.all():
-                known = [cascade for cascade in known if self._is_polled(cascade, begin_ns)]
-            if not known:
-                if logged.all():
-                    continue  # the engine tells of it
-                known = [SampledCascade(begin_ns, min(queues, key=lambda queue: _rank(topology, queue)))]
-                self.cascades += known
-            cascade = known[0]
-            for other in known[1:]:
-                cascade.join(other, self.cascade_id(other, topology))
-                self.cascades.remove(other)
-            if not logged.all():
-                cascade.polled_ns = end_ns
-            usual = dict(zip(queues, self._usual.share(np.array(queues)).tolist(), strict=True))
-            cascade.add(told, blamed, group, begin_ns, end_ns, topology, logs, usual)
-            for queue, is_logged in zip(queues, logged.tolist(), strict=True):
-                if is_logged:
-                    self._mixed.setdefault(queue, []).append((begin_ns, end_ns))
+                return  # the engine tells of it
+            known = [SampledCascade(begin_ns, min(queues, key=lambda queue: _rank(topology, queue)))]
+            self.cascades += known
+        cascade = known[0]
+        for other in known[1:]:
+            cascade.join(other, self.cascade_id(other, topology))
+            self.cascades.remove(other)
+        if not logged.all():
+            cascade.polled_ns = end_ns
+        usual = dict(zip(queues, self._usual.share(np.array(queues)).tolist(), strict=True))
+        cascade.add(told, blamed, group, begin_ns, end_ns, topology, logs, usual)
+        for queue, is_logged in zip(queues, logged.tolist(), strict=True):
+            if is_logged:
+                self._mixed.setdefault(queue, []).append((begin_ns, end_ns))
 
     def _close(self, now_ns: int, on_closed: Callable[[Closed], None], topology: Topology) -> None:
         for cascade in list(self.cascades):
@@ -314,7 +319,7 @@ def _rank(topology: Topology, queue: int) -> int:
     return int(topology.port_rank[queue // PRIORITIES]) * PRIORITIES + queue % PRIORITIES
 
 
-def _groups(told: Told, blamed: Blamed) -> list[Ints]:
+def _groups(blamed: Blamed) -> list[Ints]:
     """Places in `blamed.ports` of stops that belong together: one caused the other, or both blame one root."""
     count = len(blamed.ports)
     parent = list(range(count))

@@ -89,8 +89,11 @@ class SampledCascade:
         """Whether stops of these queues, that blame these roots, belong to it."""
         if any(queue in self.queues for queue in queues):
             return True
+        shared = roots & self.members.keys()
+        if not shared:
+            return False
         total = sum(sums[0] for sums in self.members.values())
-        return any(root in self.members and self.members[root][0] >= layout.JOIN_SHARE * total for root in roots)
+        return any(self.members[root][0] >= layout.JOIN_SHARE * total for root in shared)
 
     def join(self, other: SampledCascade, name: str) -> None:
         """Adds another that turns out to be part of it; the older one lives on."""

@@ -46,7 +46,7 @@ def _matrix(topology: Topology, device: int) -> Floats:
     for row, origin in enumerate([device, *topology.port_device[topology.port_peer[ports]].tolist()]):
         _search(origin, hops[row], queue, *arrays)
     paths = np.zeros((count, count))
-    _count_paths(hops, np.flatnonzero(topology.is_host[:devices]), paths)
+    _count_paths(hops, *_hosts(topology, device), np.zeros((2, count), np.int64), np.zeros((2, count)), paths)
     start = int(topology.feasible_start[device])
     allowed = topology.feasible[start : start + count * count].reshape(count, count)
     paths[~allowed] = 0.0
@@ -79,40 +79,49 @@ def _search(
                 tail += 1
 
 
+def _hosts(topology: Topology, device: int) -> tuple[Ints, Ints]:
+    """Hosts, and how many each stands for: those with one link to the same other switch have the same ways."""
+    hosts = np.flatnonzero(topology.is_host)
+    starts = topology.fan_start[hosts]
+    alone = topology.fan_start[hosts + 1] - starts == 1
+    behind = np.where(alone, 0, -1 - hosts)
+    behind[alone] = topology.port_device[topology.port_peer[topology.fan_ports[starts[alone]]]]
+    behind = np.where(behind == device, -1 - hosts, behind)
+    _, first, number = np.unique(behind, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    return hosts[first[order]], number[order]
+
+
 @kernel
-def _count_paths(hops: Ints, hosts: Ints, paths: Floats) -> None:
+def _count_paths(hops: Ints, hosts: Ints, number: Ints, work: Ints, sums: Floats, paths: Floats) -> None:
     """Adds, for each host and ingress, one unit for the host's way out, split evenly over equal next hops.
 
-    hops[0] are those of the device itself, hops[1 + i] those of the neighbour at port i. An ingress weighs as the hosts
-    behind it, each split over the ways in that are as short.
+    hops[0] are those of the device itself, hops[1 + i] those of the neighbour at port i; hosts[i] stands for number[i].
+    An ingress weighs as the hosts behind it, each split over the ways in that are as short. `work` is room for
+    two numbers a port, `sums` too, all 0.
     """
     count = len(paths)
-    for i in range(count):
-        behind = 0.0
-        for at in range(len(hosts)):
-            host = hosts[at]
-            if hops[1 + i, host] + 1 != hops[0, host]:
-                continue
-            ways = 0
-            for j in range(count):
-                ways += hops[1 + j, host] + 1 == hops[0, host]
-            behind += 1.0 / ways
-        if behind == 0.0:
+    nearer, farther = work[0], work[1]
+    behind, served = sums[0], sums[1]
+    for at in range(len(hosts)):
+        host = hosts[at]
+        ways = others = 0
+        for j in range(count):
+            if hops[1 + j, host] + 1 == hops[0, host]:
+                nearer[ways] = j
+                ways += 1
+            elif hops[1 + j, host] == hops[0, host] + 1:
+                farther[others] = j
+                others += 1
+        if ways == 0:
             continue
-        served = 0.0
-        for at in range(len(hosts)):
-            host = hosts[at]
-            if hops[1 + i, host] != hops[0, host] + 1:
-                continue
-            ways = 0
-            for j in range(count):
-                ways += hops[1 + j, host] + 1 == hops[0, host]
-            if ways == 0:
-                continue
-            served += 1.0
-            for j in range(count):
-                if hops[1 + j, host] + 1 == hops[0, host]:
-                    paths[i, j] += 1.0 / ways
-        if served > 0.0:
-            for j in range(count):
-                paths[i, j] *= behind / served
+        part = number[at] / ways
+        for j in range(ways):
+            behind[nearer[j]] += part
+        for i in range(others):
+            served[farther[i]] += number[at]
+            for j in range(ways):
+                paths[farther[i], nearer[j]] += part
+    for i in range(count):
+        for j in range(count):
+            paths[i, j] = paths[i, j] * behind[i] / served[i] if served[i] > 0.0 else 0.0
