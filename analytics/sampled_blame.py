@@ -276,28 +276,32 @@ def _fed(period: Period, shares: Floats, ports: Ints) -> Floats:
     if not fits.any() or not received.any():
         return shares
     fitted = shares.copy()
-    _fit(fitted, received, sent)
+    _fit(fitted, received, sent, np.zeros((2, len(ports))))
     total = fitted.sum(axis=0)
     fits &= total > 0
     return np.where(fits[None, :], fitted / np.where(total > 0, total, 1.0), shares)
 
 
 @kernel
-def _fit(table: Floats, rows: Floats, columns: Floats) -> None:
-    """Scales rows, then columns, of a table to their sums, again and again."""
+def _fit(table: Floats, rows: Floats, columns: Floats, scale: Floats) -> None:
+    """Scales rows, then columns, of a table to their sums, again and again; `scale` is room for two numbers a row."""
+    by_row, by_column = scale[0], scale[1]
+    by_column[:] = 1.0
     for _ in range(FIT_ROUNDS):
         for i in range(len(rows)):
             total = 0.0
             for j in range(len(columns)):
-                total += table[i, j]
+                total += table[i, j] * by_column[j]
+            by_row[i] = rows[i] / total if total > 0.0 else 0.0
+        by_column[:] = 0.0
+        for i in range(len(rows)):
             for j in range(len(columns)):
-                table[i, j] = table[i, j] * rows[i] / total if total > 0.0 else 0.0
+                by_column[j] += table[i, j] * by_row[i]
         for j in range(len(columns)):
-            total = 0.0
-            for i in range(len(rows)):
-                total += table[i, j]
-            for i in range(len(rows)):
-                table[i, j] = table[i, j] * columns[j] / total if total > 0.0 else 0.0
+            by_column[j] = columns[j] / by_column[j] if by_column[j] > 0.0 else 0.0
+    for i in range(len(rows)):
+        for j in range(len(columns)):
+            table[i, j] *= by_row[i] * by_column[j]
 
 
 def _heights(period: Period, device: int, egresses: Ints) -> Floats:

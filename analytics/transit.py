@@ -7,12 +7,15 @@ alike and split evenly over equal paths; what really went where nobody counts by
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from analytics.compiled import kernel
 from analytics.layout import Bools, Floats, Ints
 from analytics.topology import Topology
 
-_FAR = 1 << 20
+Hops = npt.NDArray[np.int8]
+FAR = 127
+"""Hops of what is farther, or cannot be reached."""
 
 
 class Transit:
@@ -25,44 +28,63 @@ class Transit:
     def __init__(self) -> None:
         self._made_for: object = None
         self._known: dict[int, Floats] = {}
+        self._hops: dict[int, Hops] = {}
+        """By switch, how far all devices are: neighbours ask for those of each other."""
 
     def of(self, topology: Topology, device: int) -> Floats:
         """The matrix of one switch."""
         # A rebuilt topology has a new array, one that only got names has not.
         if self._made_for is not topology.feasible:
-            self._made_for, self._known = topology.feasible, {}
+            self._made_for, self._known, self._hops = topology.feasible, {}, {}
         found = self._known.get(device)
         if found is None:
-            found = self._known[device] = _matrix(topology, device)
+            found = self._known[device] = self._matrix(topology, device)
         return found
 
+    def _matrix(self, topology: Topology, device: int) -> Floats:
+        ports = topology.fan_ports[topology.fan_start[device] : topology.fan_start[device + 1]]
+        count = len(ports)
+        own = self._hops_from(topology, device)
+        # Devices that were named since have no links, and so are not there.
+        hops = np.full((count + 1, len(topology.is_host)), FAR, np.int8)
+        hops[0, : len(own)] = own
+        for row, neighbour in enumerate(topology.port_device[topology.port_peer[ports]].tolist(), 1):
+            if topology.is_host[neighbour] and topology.fan_start[neighbour + 1] - topology.fan_start[neighbour] == 1:
+                # All ways of a host with one link lead over this switch.
+                hops[row] = np.minimum(hops[0], FAR - 1) + 1
+                hops[row, neighbour] = 0
+            else:
+                known = self._hops_from(topology, neighbour)
+                hops[row, : len(known)] = known
+        paths = np.zeros((count, count))
+        hosts, number = _hosts(topology, device)
+        _count_paths(hops, hosts, number, np.zeros((2, count), np.int64), np.zeros((2, count)), paths)
+        start = int(topology.feasible_start[device])
+        allowed = topology.feasible[start : start + count * count].reshape(count, count)
+        paths[~allowed] = 0.0
+        for column in np.flatnonzero(paths.sum(axis=0) == 0):
+            paths[:, column] = allowed[:, column]
+        total = paths.sum(axis=0)
+        shares: Floats = paths / np.where(total > 0, total, 1.0)
+        return shares
 
-def _matrix(topology: Topology, device: int) -> Floats:
-    ports = topology.fan_ports[topology.fan_start[device] : topology.fan_start[device + 1]]
-    count, devices = len(ports), len(topology.is_host)
-    hops = np.full((count + 1, devices), _FAR, np.int64)
-    queue = np.empty(devices, np.int64)
-    arrays = (topology.is_host, topology.fan_start, topology.fan_ports, topology.port_peer, topology.port_device)
-    for row, origin in enumerate([device, *topology.port_device[topology.port_peer[ports]].tolist()]):
-        _search(origin, hops[row], queue, *arrays)
-    paths = np.zeros((count, count))
-    _count_paths(hops, *_hosts(topology, device), np.zeros((2, count), np.int64), np.zeros((2, count)), paths)
-    start = int(topology.feasible_start[device])
-    allowed = topology.feasible[start : start + count * count].reshape(count, count)
-    paths[~allowed] = 0.0
-    for column in np.flatnonzero(paths.sum(axis=0) == 0):
-        paths[:, column] = allowed[:, column]
-    total = paths.sum(axis=0)
-    shares: Floats = paths / np.where(total > 0, total, 1.0)
-    return shares
+    def _hops_from(self, topology: Topology, origin: int) -> Hops:
+        known = self._hops.get(origin)
+        if known is None:
+            known = np.full(len(topology.is_host), FAR, np.int8)
+            _search(origin, known, np.empty(len(known), np.int64), topology.is_host, topology.fan_start,
+                    topology.fan_ports, topology.port_peer, topology.port_device)  # fmt: skip
+            if not topology.is_host[origin]:
+                self._hops[origin] = known
+        return known
 
 
 @kernel
 def _search(
-    origin: int, hops: Ints, queue: Ints, is_host: Bools, fan_start: Ints, fan_ports: Ints, port_peer: Ints,
+    origin: int, hops: Hops, queue: Ints, is_host: Bools, fan_start: Ints, fan_ports: Ints, port_peer: Ints,
     port_device: Ints,
 ) -> None:  # fmt: skip
-    """Hops from a device to all others; hosts do not forward."""
+    """Hops from a device to all others, FAR to begin with; hosts do not forward."""
     queue[0] = origin
     hops[origin] = 0
     head, tail = 0, 1
@@ -73,7 +95,7 @@ def _search(
             continue
         for at in range(fan_start[here], fan_start[here + 1]):
             there = port_device[port_peer[fan_ports[at]]]
-            if hops[there] > hops[here] + 1:
+            if hops[there] == FAR and hops[here] + 1 < FAR:
                 hops[there] = hops[here] + 1
                 queue[tail] = there
                 tail += 1
@@ -93,7 +115,7 @@ def _hosts(topology: Topology, device: int) -> tuple[Ints, Ints]:
 
 
 @kernel
-def _count_paths(hops: Ints, hosts: Ints, number: Ints, work: Ints, sums: Floats, paths: Floats) -> None:
+def _count_paths(hops: Hops, hosts: Ints, number: Ints, work: Ints, sums: Floats, paths: Floats) -> None:
     """Adds, for each host and ingress, one unit for the host's way out, split evenly over equal next hops.
 
     hops[0] are those of the device itself, hops[1 + i] those of the neighbour at port i; hosts[i] stands for number[i].
