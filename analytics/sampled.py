@@ -16,6 +16,7 @@ from analytics import layout
 from analytics.announced import MAX_HORIZON_NS, Announced
 from analytics.closed import Closed
 from analytics.layout import Bools, Ints
+from analytics.open_cascades import OpenCascades
 from analytics.pause_logs import LAG_NS
 from analytics.polls import MOST_PERIODS, Polls, Told
 from analytics.sampled_blame import Blamed, blame_period
@@ -46,7 +47,7 @@ class Sampled:
     def __init__(self, fabric: str) -> None:
         self.fabric = fabric
         self.polls = Polls()
-        self.cascades: list[SampledCascade] = []
+        self.cascades = OpenCascades()
         self._transit = Transit()
         self._period_ns = 0
         self._next_ns = layout.NEVER
@@ -57,7 +58,7 @@ class Sampled:
         """Where periods may begin for which not all is known yet."""
         self._since_ns = layout.FOREVER
         """When the first window of a polled device began."""
-        self._logged_since: dict[int, int] = {}
+        self._logged_since: Ints = np.zeros(0, np.int64)
         """By device, when it first logged a pause."""
         self._usual = Usual()
         self._mixed: dict[int, list[tuple[int, int]]] = {}
@@ -69,9 +70,8 @@ class Sampled:
         kind = events["kind"]
         logged = (kind == kinds.PAUSE_OPEN) | (kind == kinds.PAUSE_INTERVAL)
         if logged.any():
-            devices = topology.port_device[ports[logged]]
-            for device, time_ns in zip(devices.tolist(), events["time_ns"][logged].tolist(), strict=True):
-                self._logged_since[device] = min(time_ns, self._logged_since.get(device, time_ns))
+            self._grow(topology)
+            np.minimum.at(self._logged_since, topology.port_device[ports[logged]], events["time_ns"][logged])
         polled = ((kind == kinds.PFC_PAUSED) | (kind == kinds.PFC_FRAMES)) & (events["span_ns"] > LOG_WINDOW_NS)
         if polled.any():
             self._since_ns = min(self._since_ns, int(events["time_ns"][polled].min()))
@@ -150,15 +150,20 @@ class Sampled:
         self._before_ns = end_ns
         self.polls.forget(end_ns - 2 * self._period_ns)
         self._mixed = {
-            queue: [span for span in spans if span[1] > end_ns - 64 * self._period_ns - layout.GAP_NS]
+            queue: [span for span in spans if span[1] > end_ns - LOGGED_PERIODS * self._period_ns - layout.GAP_NS]
             for queue, spans in self._mixed.items()
         }
         self._next_ns = end_ns if self.cascades else layout.NEVER
 
     def _logs(self, known_ns: int, topology: Topology) -> Bools:
-        logs = np.zeros(len(topology.devices), np.bool_)
-        logs[[device for device, since_ns in self._logged_since.items() if since_ns <= known_ns]] = True
+        self._grow(topology)
+        logs: Bools = self._logged_since <= known_ns
         return logs
+
+    def _grow(self, topology: Topology) -> None:
+        missing = len(topology.devices) - len(self._logged_since)
+        if missing > 0:
+            self._logged_since = np.append(self._logged_since, np.full(missing, layout.FOREVER))
 
     def _silent(
         self, begin_ns: int, end_ns: int, known_ns: int, topology: Topology, announced: Announced, logs: Bools
@@ -188,32 +193,34 @@ class Sampled:
         queues = [int(port) * PRIORITIES + told.priority for port in blamed.ports[group].tolist()]
         logged = told.stops.logged[np.searchsorted(told.stops.ports, blamed.ports[group])]
         roots = _roots_of(blamed, group, told.priority)
-        known = [cascade for cascade in self.cascades if cascade.meets(queues, roots)]
+        known = self.cascades.meeting(queues, roots)
         if logged.all():
-            known = [cascade for cascade in known if self._is_polled(cascade, begin_ns)]
+            known = [number for number in known if self._is_polled(self.cascades[number], begin_ns)]
         if not known:
             if logged.all():
                 return  # the engine tells of it
-            known = [SampledCascade(begin_ns, min(queues, key=lambda queue: _rank(topology, queue)))]
-            self.cascades += known
-        cascade = known[0]
-        for other in known[1:]:
+            first_queue = min(queues, key=lambda queue: _rank(topology, queue))
+            known = [self.cascades.open(SampledCascade(begin_ns, first_queue))]
+        cascade = self.cascades[known[0]]
+        for number in known[1:]:
+            other = self.cascades[number]
+            self.cascades.remove(number)
             cascade.join(other, self.cascade_id(other, topology))
-            self.cascades.remove(other)
         if not logged.all():
             cascade.polled_ns = end_ns
         usual = dict(zip(queues, self._usual.share(np.array(queues)).tolist(), strict=True))
         cascade.add(told, blamed, group, begin_ns, end_ns, topology, logs, usual)
+        self.cascades.note(known[0])
         for queue, is_logged in zip(queues, logged.tolist(), strict=True):
             if is_logged:
                 self._mixed.setdefault(queue, []).append((begin_ns, end_ns))
 
     def _close(self, now_ns: int, on_closed: Callable[[Closed], None], topology: Topology) -> None:
-        for cascade in list(self.cascades):
+        for number, cascade in self.cascades.numbered():
             if now_ns - cascade.last_ns >= layout.GAP_NS and not (
                 self._is_polled(cascade, now_ns) and self._persists(cascade)
             ):
-                self.cascades.remove(cascade)
+                self.cascades.remove(number)
                 on_closed(self._closed(cascade, topology, still_open=False))
 
     def _is_polled(self, cascade: SampledCascade, now_ns: int) -> bool:
@@ -261,10 +268,10 @@ class Sampled:
         """A copy that further rows change alone."""
         twin = Sampled(self.fabric)
         twin.polls = self.polls.copy()
-        twin.cascades = [cascade.copy() for cascade in self.cascades]
+        twin.cascades = OpenCascades(cascade.copy() for cascade in self.cascades)
         twin._transit = self._transit
         twin._period_ns, twin._next_ns, twin._before_ns = self._period_ns, self._next_ns, self._before_ns
-        twin._waits_ns, twin._since_ns, twin._logged_since = self._waits_ns, self._since_ns, dict(self._logged_since)
+        twin._waits_ns, twin._since_ns, twin._logged_since = self._waits_ns, self._since_ns, self._logged_since.copy()
         twin._usual = self._usual.copy()
         twin._mixed = {queue: list(spans) for queue, spans in self._mixed.items()}
         return twin
@@ -274,8 +281,7 @@ class Sampled:
         return [
             self.fabric, self.polls.state(), [cascade.state() for cascade in self.cascades],
             [self._period_ns, self._next_ns, self._before_ns, self._waits_ns, self._since_ns],
-            [list(entry) for entry in sorted(self._logged_since.items())],
-            self._usual.state(),
+            self._logged_since, self._usual.state(),
             [[queue, [list(span) for span in spans]] for queue, spans in sorted(self._mixed.items())],
         ]  # fmt: skip
 
@@ -285,9 +291,9 @@ class Sampled:
         fabric, polls, cascades, times, since, usual, mixed = state
         sampled = cls(fabric)
         sampled.polls = Polls.of_state(polls)
-        sampled.cascades = [SampledCascade.of_state(each) for each in cascades]
+        sampled.cascades = OpenCascades(SampledCascade.of_state(each) for each in cascades)
         (sampled._period_ns, sampled._next_ns, sampled._before_ns, sampled._waits_ns, sampled._since_ns) = times
-        sampled._logged_since = dict(since)
+        sampled._logged_since = since.copy()
         sampled._usual = Usual.of_state(usual)
         sampled._mixed = {queue: [(begin, end) for begin, end in spans] for queue, spans in mixed}
         return sampled
@@ -297,9 +303,11 @@ class Sampled:
         self.polls.carry(topology)
         for cascade in self.cascades:
             cascade.carry(topology)
+        self.cascades = OpenCascades(self.cascades)
+        self._grow(topology)
         for device, other in topology.moved_devices.items():
-            if (since_ns := self._logged_since.pop(device, None)) is not None:
-                self._logged_since[other] = min(since_ns, self._logged_since.get(other, since_ns))
+            self._logged_since[other] = min(self._logged_since[device], self._logged_since[other])
+            self._logged_since[device] = layout.FOREVER
         moved = topology.moved_ports
 
         def now(queue: int) -> int:

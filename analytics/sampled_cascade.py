@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from analytics import layout
-from analytics.classes import DEGRADED_WINDOWS
 from analytics.layout import Ints
 from analytics.ledger import EdgeTally, Ledger, QueueTally
 from analytics.polls import Told
+from analytics.port_sums import PortSums
 from analytics.sampled_blame import HEDGE, RULES, Blamed
 from analytics.topology import PRIORITIES, Topology
 
@@ -29,9 +29,6 @@ FULL_SHARE = 0.99
 # longest mean stop of a period that is no part of a run.
 STOPS, PAUSED, UNUSUAL, FIRST, LAST, RUN_BEGIN, RUN_END, RUN_OPEN, MEAN_STOP, PAUSER = range(10)
 QUEUE_SUMS = 10
-# Columns of a port's sums: sent bytes while its siblings had an active root, while it was stopped itself, and the time.
-SENT, SENT_STOPPED, ACTIVE_NS, MAX_MBPS, QUEUED_PERIODS = range(5)
-PORT_SUMS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class SampledCascade:
     blamed: dict[tuple[int, int], list[float]] = field(default_factory=dict)
     """By (told queue, root): paused ns, by the main rule and by the mean of several."""
     members: dict[int, list[float]] = field(default_factory=dict)
-    ports: dict[int, list[float]] = field(default_factory=dict)
+    ports: PortSums = field(default_factory=PortSums)
     counted_stops: float = 0.0
     timed_stops: float = 0.0
     repaired_ns: float = 0.0
@@ -85,15 +82,10 @@ class SampledCascade:
     polled_ns: int = layout.NEVER
     """Where the last period ended in which a polled device told of stops of it."""
 
-    def meets(self, queues: list[int], roots: set[int]) -> bool:
-        """Whether stops of these queues, that blame these roots, belong to it."""
-        if any(queue in self.queues for queue in queues):
-            return True
-        shared = roots & self.members.keys()
-        if not shared:
-            return False
+    def has_root(self, roots: set[int]) -> bool:
+        """Whether one of some roots is one of its own."""
         total = sum(sums[0] for sums in self.members.values())
-        return any(self.members[root][0] >= layout.JOIN_SHARE * total for root in shared)
+        return any(self.members[root][0] >= layout.JOIN_SHARE * total for root in roots & self.members.keys())
 
     def join(self, other: SampledCascade, name: str) -> None:
         """Adds another that turns out to be part of it; the older one lives on."""
@@ -109,7 +101,8 @@ class SampledCascade:
                 mine[column] += sums[column]
             mine[FIRST], mine[LAST] = min(mine[FIRST], sums[FIRST]), max(mine[LAST], sums[LAST])
             mine[MEAN_STOP] = max(mine[MEAN_STOP], sums[MEAN_STOP])
-        for name_of in ("edges", "blamed", "members", "ports"):
+        self.ports.join(other.ports)
+        for name_of in ("edges", "blamed", "members"):
             own: dict[Any, list[float]] = getattr(self, name_of)
             for key, sums in getattr(other, name_of).items():
                 if key not in own:
@@ -117,8 +110,6 @@ class SampledCascade:
                 elif name_of == "edges":
                     own[key][0] += sums[0]
                     own[key][1] += sums[1]
-                elif name_of == "ports":
-                    own[key] = [max(a, b) for a, b in zip(own[key], sums)]
                 else:
                     own[key] = [a + b for a, b in zip(own[key], sums)]
         self.counted_stops += other.counted_stops
@@ -170,20 +161,20 @@ class SampledCascade:
         shares = blamed.shares[:, group, :]
         hedge = shares[list(HEDGE)].mean(axis=0)
         by_rule = (shares * paused[None, :, None]).sum(axis=1)
-        active = set()
+        active: list[Ints] = []
         for column in np.flatnonzero(by_rule.max(axis=0) > 0.0).tolist():
             root = with_priority(int(blamed.roots[column]), priority)
             sums = self.members.setdefault(root, [0.0] * RULES)
             for rule in range(RULES):
                 sums[rule] += float(by_rule[rule, column])
             if (shares[0, :, column] >= layout.ACTIVE_SHARE).any():
-                active |= _siblings(root, topology)
+                active.append(_siblings(root, topology))
             for place in np.flatnonzero(np.maximum(shares[0, :, column], hedge[:, column]) > 0.0).tolist():
                 mass = self.blamed.setdefault((int(ports[place]) * PRIORITIES + priority, root), [0.0, 0.0])
                 mass[0] += float(paused[place] * shares[0, place, column])
                 mass[1] += float(paused[place] * hedge[place, column])
-        for port in sorted(active):
-            self._add_port(period, told, port, length_ns, topology)
+        if active:
+            self.ports.add(period, np.unique(np.concatenate(active)), told.aligned)
 
     def _add_queue(
         self, told: Told, port: int, begin_ns: int, end_ns: int, topology: Topology, logs: layout.Bools,
@@ -221,17 +212,6 @@ class SampledCascade:
             )
             self.evidence[device] = self.evidence.get(device, 0) | bits
 
-    def _add_port(self, period: Any, told: Told, port: int, length_ns: int, topology: Topology) -> None:
-        sums = self.ports.setdefault(port, [0.0] * PORT_SUMS)
-        sent, paused = float(period.sent_bytes[port]), float(period.paused_ns[port])
-        sums[SENT] += sent
-        sums[ACTIVE_NS] += length_ns
-        if paused > 0:
-            sums[SENT_STOPPED] += sent
-        elif told.aligned and period.peak_bytes[port] >= layout.MIN_QUEUED_BYTES and length_ns <= layout.MAX_POLL_NS:
-            sums[MAX_MBPS] = max(sums[MAX_MBPS], sent * 8_000 / length_ns)
-            sums[QUEUED_PERIODS] += 1
-
     def told(self, topology: Topology) -> tuple[Ledger, Part]:
         """The cascade as a ledger, and what sampling adds to it."""
         hedged = self.periods < ENOUGH_PERIODS
@@ -252,17 +232,6 @@ class SampledCascade:
         for key, mass in self.blamed.items():
             if ns := round(mass[hedged]):
                 ledger.blamed_ns[key] = ns
-        ports = layout.new_state(len(topology.ports), layout.P_COLUMNS)
-        ports[:, [layout.P_RUN_BEGIN, layout.P_RUN_END]] = layout.NEVER
-        for port, counted in self.ports.items():
-            ports[port, layout.P_TX_BYTES] = round(counted[SENT])
-            ports[port, layout.P_STOPPED_BYTES] = round(counted[SENT_STOPPED])
-            if counted[QUEUED_PERIODS] >= DEGRADED_WINDOWS:
-                # In fewer a queue may have been short of packets for most of the time, so that they say nothing.
-                ports[port, layout.P_MAX_MBPS] = round(counted[MAX_MBPS])
-                ports[port, layout.P_QUEUED_BINS] = round(counted[QUEUED_PERIODS])
-            group = int(topology.port_group[port])
-            ports[group, layout.P_GROUP_BINS_NS] = max(ports[group, layout.P_GROUP_BINS_NS], round(counted[ACTIVE_NS]))
         paused_ns = sum(sums[PAUSED] for sums in self.queues.values())
         part = Part(
             periods=self.periods,
@@ -272,7 +241,7 @@ class SampledCascade:
             repaired=self.repaired_ns / paused_ns if paused_ns else 0.0,
             exact=tuple(sorted(self.exact)),
             sampled=tuple(sorted(self.sampled)),
-            ports=ports,
+            ports=self.ports.state_of_ports(topology),
             excess={queue: sums[UNUSUAL] for queue, sums in self.queues.items()},
             evidence=dict(self.evidence),
             hedged=hedged,
@@ -282,16 +251,22 @@ class SampledCascade:
 
     def copy(self) -> SampledCascade:
         """A copy that further periods change alone."""
-        return copy.deepcopy(self)
+        twin = copy.copy(self)
+        for name in ("queues", "edges", "blamed", "members"):
+            setattr(twin, name, {key: list(sums) for key, sums in getattr(self, name).items()})
+        twin.ports, twin.evidence, twin.former_ids = self.ports.copy(), dict(self.evidence), list(self.former_ids)
+        twin.exact, twin.sampled = set(self.exact), set(self.sampled)
+        return twin
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         tables = [
             [[*_parts(key), *sums] for key, sums in getattr(self, name).items()]
-            for name in ("queues", "edges", "blamed", "members", "ports")
+            for name in ("queues", "edges", "blamed", "members")
         ]
         return [
-            self.start_ns, self.first_queue, self.last_ns, self.periods, self.length_ns, tables, self.counted_stops,
+            self.start_ns, self.first_queue, self.last_ns, self.periods, self.length_ns, tables, self.ports.state(),
+            self.counted_stops,
             self.timed_stops, self.repaired_ns, sorted(self.exact), sorted(self.sampled),
             [list(entry) for entry in self.evidence.items()], self.former_ids, self.polled_ns,
         ]  # fmt: skip
@@ -299,14 +274,14 @@ class SampledCascade:
     @classmethod
     def of_state(cls, state: list[Any]) -> SampledCascade:
         """Continues from `state()`."""
-        start_ns, first_queue, last_ns, periods, length_ns, tables, counted, timed, repaired, *rest = state
+        start_ns, first_queue, last_ns, periods, length_ns, tables, ports, counted, timed, repaired, *rest = state
         exact, sampled, evidence, former_ids, polled_ns = rest
-        queues, edges, blamed, members, ports = tables
+        queues, edges, blamed, members = tables
         return cls(
             start_ns, first_queue, last_ns, periods, length_ns,
             {row[0]: row[1:] for row in queues}, {(row[0], row[1]): row[2:] for row in edges},
             {(row[0], row[1]): row[2:] for row in blamed}, {row[0]: row[1:] for row in members},
-            {row[0]: row[1:] for row in ports}, counted, timed, repaired, set(exact), set(sampled), dict(evidence),
+            PortSums.of_state(ports), counted, timed, repaired, set(exact), set(sampled), dict(evidence),
             list(former_ids), polled_ns,
         )  # fmt: skip
 
@@ -332,7 +307,7 @@ class SampledCascade:
         self.edges = {(queue(one), queue(other)): sums for (one, other), sums in self.edges.items()}
         self.blamed = {(queue(one), root(other)): sums for (one, other), sums in self.blamed.items()}
         self.members = {root(number): sums for number, sums in self.members.items()}
-        self.ports = {ports.get(port, port): sums for port, sums in self.ports.items()}
+        self.ports.carry(ports)
         self.exact = {devices.get(device, device) for device in self.exact}
         self.sampled = {devices.get(device, device) for device in self.sampled}
         self.evidence = {devices.get(device, device): bits for device, bits in self.evidence.items()}
@@ -342,17 +317,15 @@ def _parts(key: int | tuple[int, int]) -> tuple[int, ...]:
     return key if isinstance(key, tuple) else (key,)
 
 
-def _siblings(root: int, topology: Topology) -> set[int]:
+def _siblings(root: int, topology: Topology) -> Ints:
     """The ports whose bytes tell something of a root: its siblings, or the ports that face it."""
     if root & 3 == layout.ROOT_EGRESS:
         group = int(topology.port_group[(root >> 2) // PRIORITIES])
     elif root & 3 == layout.ROOT_HOST:
         group = int(topology.device_group[root >> 2])
     else:
-        return set()
-    if group < 0:
-        return set()
-    return set(topology.group_ports[topology.group_start[group] : topology.group_start[group + 1]].tolist())
+        group = -1
+    return topology.group_ports[slice(*topology.group_start[group : group + 2]) if group >= 0 else slice(0)]
 
 
 def with_priority(root: int, priority: int) -> int:
