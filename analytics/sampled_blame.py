@@ -137,13 +137,13 @@ def blame_period(period: Period, topology: Topology, transit: Transit) -> list[B
              length, weight, passed)  # fmt: skip
     bounds = np.flatnonzero(np.concatenate(([True], part[1:] != part[:-1], [True]))) if len(ports) else np.zeros(1, int)
     return [
-        _blamed(slice(first, last), ports, fan, ends, weight, passed)
+        _blamed(slice(first, last), ports, fan, ends, weight, passed, np.argsort(ring[first:last], kind="stable"))
         for first, last in zip(bounds.tolist(), bounds[1:].tolist(), strict=False)
     ]
 
 
-def _blamed(stops: slice, ports: Ints, fan: _Fan, ends: Ints, weight: Floats, passed: Floats) -> Blamed:
-    """Blames the stops of one part of the pause graph."""
+def _blamed(stops: slice, ports: Ints, fan: _Fan, ends: Ints, weight: Floats, passed: Floats, order: Ints) -> Blamed:
+    """Blames the stops of one part of the pause graph; in `order` causes come before what they cause, but in rings."""
     start = fan.start[stops.start : stops.stop + 1]
     edges = slice(int(start[0]), int(start[-1]))
     start, target = start - edges.start, fan.target[edges]
@@ -155,7 +155,7 @@ def _blamed(stops: slice, ports: Ints, fan: _Fan, ends: Ints, weight: Floats, pa
     shares = np.zeros((RULES, len(ports), len(roots)))
     row = np.zeros(len(roots))
     for rule in range(RULES):
-        _absorb(start, target, column, end_column, weight[rule], passed[rule], shares[rule], row)
+        _absorb(start, target, column, end_column, weight[rule], passed[rule], order, shares[rule], row)
     shares[:, :, np.searchsorted(roots, CYCLE)] += np.maximum(1.0 - shares.sum(axis=2), 0.0)
     edge_of = np.repeat(np.arange(len(ports)), np.diff(start))
     return Blamed(ports, roots, shares, edge_of, egress, weight[MAIN], passed[MAIN])
@@ -453,13 +453,16 @@ def _rings(start: Ints, target: Ints, weight: Floats, ring: Ints, work: Ints) ->
 
 @kernel
 def _absorb(
-    start: Ints, target: Ints, column: Ints, end_column: Ints, weight: Floats, passed: Floats, shares: Floats,
-    row: Floats,
+    start: Ints, target: Ints, column: Ints, end_column: Ints, weight: Floats, passed: Floats, order: Ints,
+    shares: Floats, row: Floats,
 ) -> None:  # fmt: skip
-    """By stopped port, the part of its blame that each root absorbs: sweeps over the chain until nothing moves."""
+    """By stopped port, the part of its blame that each root absorbs: sweeps over the chain until nothing moves.
+
+    In an order in which causes come first, one sweep is enough but for rings.
+    """
     for _ in range(ROUNDS):
         moved = 0.0
-        for k in range(len(shares)):
+        for k in order:
             row[:] = 0.0
             if end_column[k] >= 0:
                 row[end_column[k]] = 1.0

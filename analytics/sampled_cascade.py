@@ -16,7 +16,7 @@ from analytics.layout import Ints
 from analytics.ledger import EdgeTally, Ledger, QueueTally
 from analytics.polls import Told
 from analytics.port_sums import PortSums
-from analytics.sampled_blame import HEDGE, RULES, Blamed
+from analytics.sampled_blame import FAINT, HEDGE, MAIN, RULES, Blamed
 from analytics.topology import PRIORITIES, Topology
 
 ENOUGH_PERIODS = 3
@@ -161,18 +161,27 @@ class SampledCascade:
         shares = blamed.shares[:, group, :]
         hedge = shares[list(HEDGE)].mean(axis=0)
         by_rule = (shares * paused[None, :, None]).sum(axis=1)
-        active: list[Ints] = []
-        for column in np.flatnonzero(by_rule.max(axis=0) > 0.0).tolist():
-            root = with_priority(int(blamed.roots[column]), priority)
-            sums = self.members.setdefault(root, [0.0] * RULES)
-            for rule in range(RULES):
-                sums[rule] += float(by_rule[rule, column])
-            if (shares[0, :, column] >= layout.ACTIVE_SHARE).any():
-                active.append(_siblings(root, topology))
-            for place in np.flatnonzero(np.maximum(shares[0, :, column], hedge[:, column]) > 0.0).tolist():
-                mass = self.blamed.setdefault((int(ports[place]) * PRIORITIES + priority, root), [0.0, 0.0])
-                mass[0] += float(paused[place] * shares[0, place, column])
-                mass[1] += float(paused[place] * hedge[place, column])
+        roots = [with_priority(int(root), priority) for root in blamed.roots.tolist()]
+        for column in np.flatnonzero(by_rule.max(axis=0) >= FAINT * paused.sum()).tolist():
+            sums = self.members.setdefault(roots[column], [0.0] * RULES)
+            for rule, mass in enumerate(by_rule[:, column].tolist()):
+                sums[rule] += mass
+        # What is less is no root that anybody could tell, and in a storm there are as many as queues.
+        told_shares = np.stack((shares[MAIN], hedge))
+        clear = told_shares.max(axis=0) >= FAINT
+        masses = told_shares * paused[None, :, None]
+        for place, column in np.argwhere(clear).tolist():
+            mass = self.blamed.setdefault((int(ports[place]) * PRIORITIES + priority, roots[column]), [0.0, 0.0])
+            mass[0] += float(masses[0, place, column])
+            mass[1] += float(masses[1, place, column])
+        rest = np.where(clear[None], 0.0, masses).sum(axis=2)
+        for place in np.flatnonzero(rest.max(axis=0) > 0.0).tolist():
+            key = int(ports[place]) * PRIORITIES + priority, layout.ROOT_OTHER
+            mass = self.blamed.setdefault(key, [0.0, 0.0])
+            mass[0] += float(rest[0, place])
+            mass[1] += float(rest[1, place])
+        columns = np.flatnonzero((shares[MAIN] >= layout.ACTIVE_SHARE).any(axis=0)).tolist()
+        active = [_siblings(roots[column], topology) for column in columns]
         if active:
             self.ports.add(period, np.unique(np.concatenate(active)), told.aligned)
 
