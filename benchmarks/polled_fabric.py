@@ -4,8 +4,8 @@ Three tiers of switches are polled once a second, each at a time of its own. A p
 most of which are 0: paused time with frames received, pause frames sent, depth, bytes out, bytes in, marks. Two
 priorities carry traffic; at some places a host stops its leaf, which stops the switches above and, through them, other
 leaves. detect and correlate take what sources would publish, in one process; the making of it is not counted. The last
-line is JSON: {"claim", "core_s_per_s", "bar", "holds", ...}; `--seconds` (default 12; `--quick` 5), `--pods` for smaller
-fabrics.
+line is JSON: {"claim", "core_s_per_s", "bar", "holds", ...}; `--seconds` (default 12; `--quick` 5), `--pods` for
+smaller fabrics.
 """
 
 import argparse
@@ -282,7 +282,7 @@ def main() -> int:
     spent_s = sum(follower.spent_s.values()) / seconds
     queues = len(fabric.switches) * PORTS * PRIORITIES
     result = {
-        "claim": "detect and correlate follow 1,000 devices of 64 ports and 8 priorities, polled once a second: one core",
+        "claim": "one core follows 1,000 devices of 64 ports and 8 priorities that are polled once a second",
         "core_s_per_s": round(spent_s, 3),
         "bar": BAR,
         "holds": spent_s <= BAR,
