@@ -170,15 +170,12 @@ class Announced:
 
     def poll_ns(self, time_ns: int) -> int:
         """How often pause counters are polled: the median of what was announced up to a time, 0 for nothing."""
-        periods = self._polls_until(time_ns)
+        periods = sorted(period_ns for from_ns, period_ns in self._polls.values() if from_ns <= time_ns)
         return periods[(len(periods) - 1) // 2] if periods else 0
 
     def longest_poll_ns(self, time_ns: int) -> int:
         """How often pause counters are polled by whoever polls them least, of what was announced up to a time."""
-        return max(self._polls_until(time_ns), default=0)
-
-    def _polls_until(self, time_ns: int) -> list[int]:
-        return sorted(period_ns for from_ns, period_ns in self._polls.values() if from_ns <= time_ns)
+        return max((period_ns for from_ns, period_ns in self._polls.values() if from_ns <= time_ns), default=0)
 
     def changes(self, after_ns: int, before_ns: int) -> list[int]:
         """Times between two others from which longer windows have to be reckoned with."""

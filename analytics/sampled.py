@@ -102,7 +102,7 @@ class Sampled:
             if self._next_ns == layout.NEVER and not self._begin(until_ns, announced):
                 self._forget(until_ns, announced)
                 return
-            lag_ns = LAG_PERIODS * max(announced.horizon_ns(max(self._next_ns, 0)), self._period_ns)
+            lag_ns = _lag_ns(max(self._next_ns, 0), self._period_ns, announced)
             due_ns = self._next_ns + self._period_ns + lag_ns + LAG_NS
             if due_ns > until_ns:
                 return
@@ -120,7 +120,7 @@ class Sampled:
         met_ns, span_ns = first
         finest_ns = max(LEAST_NS, announced.longest_poll_ns(met_ns) // LONGEST_PERIODS)
         period_ns = max(announced.poll_ns(met_ns) or min(span_ns, _reach_ns(announced.horizon_ns(met_ns))), finest_ns)
-        lag_ns = LAG_PERIODS * max(announced.horizon_ns(met_ns), period_ns)
+        lag_ns = _lag_ns(met_ns, period_ns, announced)
         if met_ns + period_ns + lag_ns + LAG_NS > until_ns:
             self._waits_ns = max(met_ns - lag_ns, self._before_ns)
             return False
@@ -316,6 +316,12 @@ class Sampled:
 
         self._usual.carry(moved)
         self._mixed = {now(queue): spans for queue, spans in self._mixed.items()}
+
+
+def _lag_ns(time_ns: int, period_ns: int, announced: Announced) -> int:
+    """How much later than its end a period is looked at: polls may be lost, and other windows may be longer."""
+    longest_ns = max(announced.longest_poll_ns(time_ns), period_ns)
+    return max(LAG_PERIODS * longest_ns, announced.horizon_ns(time_ns))
 
 
 def _reach_ns(horizon_ns: int) -> int:
