@@ -97,6 +97,13 @@ class Announced:
         """Whether the device reported on one of the topics `REPORTED` itself at some time between two instants."""
         return any(begin <= last_ns and first_ns <= end for begin, end in self._spans_of(topic, device, names))
 
+    def reported(self, first_ns: int, last_ns: int, known: list[str], names: Resolver) -> Bools:
+        """By device, as `known` names them, whether it reported pauses itself at some time between two instants."""
+        starts, begins, ends = self._pfc_spans(known, names)
+        inside = (begins <= last_ns) & (first_ns <= ends)
+        by = np.repeat(np.arange(len(known)), np.diff(starts))
+        return np.bincount(by, inside, minlength=len(known)) > 0
+
     def covers(self, device: str, first_ns: int, last_ns: int, names: Resolver, topic: str) -> bool:
         """Whether the device reported on one of the topics `REPORTED` all the time between two instants."""
         return any(begin <= first_ns and last_ns <= end for begin, end in self._spans_of(topic, device, names))
@@ -165,6 +172,10 @@ class Announced:
         """How often pause counters are polled: the median of what was announced up to a time, 0 for nothing."""
         periods = sorted(period_ns for from_ns, period_ns in self._polls.values() if from_ns <= time_ns)
         return periods[(len(periods) - 1) // 2] if periods else 0
+
+    def longest_poll_ns(self, time_ns: int) -> int:
+        """How often pause counters are polled by whoever polls them least, of what was announced up to a time."""
+        return max((period_ns for from_ns, period_ns in self._polls.values() if from_ns <= time_ns), default=0)
 
     def changes(self, after_ns: int, before_ns: int) -> list[int]:
         """Times between two others from which longer windows have to be reckoned with."""

@@ -270,7 +270,7 @@ class Correlate:
             device = fabric.engine.topology.place_device(batch.stream.device)
             fabric.engine.noted.losses.append((time_ns, device, batch.seq - state.next_seq))
         due_ns = max(state.mark_ns, fabric.settled_ns)
-        late, newest_ns, pauses, inside, windows = glance(words(events), due_ns)
+        late, oldest_ns, newest_ns, pauses, inside, windows = glance(words(events), due_ns)
         pauses_alone, windows_alone = pauses == len(events), windows == len(events)
         if late:
             self.counters["late_rows"] += late
@@ -285,7 +285,7 @@ class Correlate:
         events, named = fabric.asked.named(batch.stream.source, batch.stream.device, batch.ports, events, inside > 0)
         if pauses:
             self._end_pauses(fabric, state.follow(events, named, pauses_alone))
-        fabric.waiting.add(Named(events, named), windows_alone, newest_ns)
+        fabric.waiting.add(Named(events, named), windows_alone, oldest_ns, newest_ns)
         fabric.newest_ns = max(fabric.newest_ns, newest_ns)
         fabric.changed = True
 
@@ -414,9 +414,12 @@ class Correlate:
             # To the end: the first are those that have not been looked at for longest.
             fabric.provisional[name] = fabric.provisional.pop(name)
         new = 0
+        met: set[str] = set()
+        polled: list[Closed] = []
 
         def wanted(name: str) -> bool:
             nonlocal new
+            met.add(name)
             if name in fabric.finals:
                 return False
             if name not in fabric.provisional:
@@ -426,6 +429,8 @@ class Correlate:
             return due
 
         def publish(closed: Closed) -> None:
+            if closed.sampled is not None:
+                polled.append(closed)
             before = fabric.provisional.get(closed.id)
             revision = before.said.revision if before is not None else 0
             now = cascade(ahead, closed, fabric.announced, revision)
@@ -446,7 +451,7 @@ class Correlate:
         self._advance(fabric, ahead, windows, others, MARK_END, publish)
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
-        return out
+        return out + _superseded(fabric, polled, met)
 
 
 def _tell(engine: Engine, publish: Callable[[Closed], None], closed: Closed) -> None:
@@ -455,6 +460,28 @@ def _tell(engine: Engine, publish: Callable[[Closed], None], closed: Closed) -> 
         engine.counters["cascades_told_with_polled_devices"] += 1
     elif closed.sampled is None or engine.wanted is None or engine.wanted(closed.id):
         publish(closed)
+
+
+def _superseded(fabric: Fabric, polled: Sequence[Closed], met: set[str]) -> list[Item]:
+    """The last revisions of provisional cascades of polled devices that are told under other ids by now.
+
+    A poll that was read later may have begun sooner, or have been of another queue, than that which gave the name.
+    They are remembered, so that one that comes again goes on with its revisions.
+    """
+    ended: list[Item] = []
+    for name, provisional in fabric.provisional.items():
+        said = provisional.said
+        if name in met or said.merged_into is not None or said.mode == "exact":
+            continue
+        for closed in polled:
+            tally = closed.ledger.queues.get(provisional.first_queue)
+            shared = tally is not None and tally.first_ns <= said.end_ns and said.start_ns <= tally.last_ns
+            if shared or name in closed.ledger.former_ids:
+                revision = _next_revision(provisional)
+                provisional.said = msgspec.structs.replace(said, revision=revision, merged_into=closed.id)
+                ended.append(provisional.said)
+                break
+    return ended
 
 
 def _add_fact(fabric: Fabric, fact: Fact, from_ns: int) -> None:
@@ -478,6 +505,8 @@ def _ended_by(fabric: Fabric, closed: Closed, final: Cascade) -> list[Cascade]:
         goes_on = beginnings is not None and (start_ns, provisional.first_queue) in beginnings
         if name in closed.ledger.former_ids or (inside and not goes_on):
             del fabric.provisional[name]
+            if provisional.said.merged_into == final.id:
+                continue  # which has been told
             revision = _next_revision(provisional)
             ended.append(msgspec.structs.replace(provisional.said, revision=revision, merged_into=final.id))
     return ended
@@ -492,6 +521,8 @@ def _withdrawn(fabric: Fabric, before_ns: int) -> list[Item]:
     for name, provisional in list(fabric.provisional.items()):
         if provisional.said.end_ns < before_ns:
             del fabric.provisional[name]
+            if provisional.said.merged_into is not None:
+                continue
             withdrawn.append(
                 msgspec.structs.replace(
                     provisional.said, revision=_next_revision(provisional), confidence_ppm=0, suspect_set=True,

@@ -75,7 +75,18 @@ class Fabric:
 
     def waited_ns(self) -> int | None:
         """What every stream that counts has promised; None where there is no such stream."""
-        return min((s.promised_ns() for s in self.streams.values() if not s.suspended), default=None)
+        # Few streams ever have gaps, and all are looked at again and again.
+        least_ns: int | None = None
+        for stream in self.streams.values():
+            if stream.gaps:
+                if stream.suspended:
+                    continue
+                promised_ns = stream.promised_ns()
+            else:
+                promised_ns = stream.mark_ns
+            if least_ns is None or promised_ns < least_ns:
+                least_ns = promised_ns
+        return least_ns
 
     def counts(self) -> tuple[int, int]:
         """Streams that have not ended: those that it waits for, and those suspended."""

@@ -27,22 +27,22 @@ window goes beyond the period, so that when it counted is not sure."""
 def locate(
     begin_ns: int,
     end_ns: int,
-    own_start: Ints,
+    own_bounds: Ints,
     own: Ints,
-    other_start: Ints,
+    other_bounds: Ints,
     other: Ints,
     out: Floats,
     edges: Ints,
     part: Floats,
 ) -> None:
-    """Fills `out` for each queue; windows of queue i are own[own_start[i] : own_start[i + 1]], and so for `other`.
+    """Fills `out` for each queue; windows of queue i are own[own_bounds[i, 0] : own_bounds[i, 1]], and so for `other`.
 
     Windows of one queue and end do not overlap and are in order. Where `other` has any, it counts all frames: between
     its windows there were none. `edges` and `part` are room for MAX_EDGES.
     """
-    for queue in range(len(own_start) - 1):
-        first, last = own_start[queue], own_start[queue + 1]
-        first_other, last_other = other_start[queue], other_start[queue + 1]
+    for queue in range(len(own_bounds)):
+        first, last = own_bounds[queue, 0], own_bounds[queue, 1]
+        first_other, last_other = other_bounds[queue, 0], other_bounds[queue, 1]
         out[queue, OUT_STOPS] = out[queue, OUT_LENGTH] = 0.0
         out[queue, OUT_PAUSED] = 0.0
         count = 0

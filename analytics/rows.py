@@ -99,22 +99,25 @@ def add_window_rows(
 
 
 @kernel
-def glance(events: Words, due_ns: int) -> tuple[int, int, int, int, int]:
-    """How many rows are from before a time, the latest time, how many are of pauses, of parts of a host, of windows.
+def glance(events: Words, due_ns: int) -> tuple[int, int, int, int, int, int]:
+    """How many rows are from before a time, the first and the latest time, and how many are of what.
+
+    Of pauses, of parts of a host, of windows.
 
     Those of windows have no gap: nothing but the kernel reads them, if the names of their ports are known.
     """
     late = pauses = inside = windows = 0
-    newest_ns = layout.NEVER
+    oldest_ns, newest_ns = layout.FOREVER, layout.NEVER
     for i in range(len(events)):
         late += events[i, TIME] < due_ns
+        oldest_ns = min(oldest_ns, events[i, TIME])
         newest_ns = max(newest_ns, events[i, TIME])
         small = events[i, SMALL]
         kind = small >> KIND_BIT & 0xFF
         pauses += kind in (_PAUSE_OPEN, _PAUSE_INTERVAL)
         inside += INSIDE[kind]
         windows += _IS_WINDOW[kind] and small >> QUALITY_BIT & _GAP == 0
-    return late, newest_ns, pauses, inside, windows
+    return late, oldest_ns, newest_ns, pauses, inside, windows
 
 
 @kernel

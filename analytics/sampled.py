@@ -12,26 +12,33 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from analytics import baselines, layout
-from analytics.announced import Announced
+from analytics import layout
+from analytics.announced import MAX_HORIZON_NS, Announced
 from analytics.closed import Closed
 from analytics.layout import Bools, Ints
+from analytics.open_cascades import OpenCascades
 from analytics.pause_logs import LAG_NS
-from analytics.polls import Polls, Told
+from analytics.polls import MOST_PERIODS, Polls, Told
 from analytics.sampled_blame import Blamed, blame_period
 from analytics.sampled_cascade import SampledCascade, with_priority
 from analytics.topology import PRIORITIES, Topology
 from analytics.transit import Transit
+from analytics.usual import Usual
 from stream import kinds
-from stream.record import Events, picked
+from stream.record import Events
 
 LOG_WINDOW_NS = 1_000_000
 """Windows up to this long may go with a log, to say what it lost (analytics.reconcile); longer ones are polls."""
 LAG_PERIODS = 4
 """So many of the longest periods later a period is looked at: a poll may be lost or two, and what other devices polled
 says when in its own poll a queue was stopped."""
-MAX_SERIES = 65_536
-"""Stopped queues whose past is kept, 280 bytes each; more are taken as having none."""
+LEAST_NS = layout.MEMORY_NS
+"""No period is shorter: within the memory of a stop no order shows."""
+LONGEST_PERIODS = 64
+"""So many periods the longest poll may last: where few devices are polled far less often than most, their windows are
+not followed in finer pieces than this."""
+LOGGED_PERIODS = 64
+"""So many periods in which devices that log their pauses alone tell of any, and no cascade here follows them."""
 
 
 class Sampled:
@@ -40,22 +47,20 @@ class Sampled:
     def __init__(self, fabric: str) -> None:
         self.fabric = fabric
         self.polls = Polls()
-        self.cascades: list[SampledCascade] = []
+        self.cascades = OpenCascades()
         self._transit = Transit()
         self._period_ns = 0
         self._next_ns = layout.NEVER
         """Where the next period begins; NEVER while nothing is paused."""
         self._before_ns = layout.NEVER
         """Where the last period ended that was looked at."""
-        self._met_ns = layout.NEVER
-        """Where the first window of pauses ended, by which the grid of periods was laid."""
+        self._waits_ns = layout.FOREVER
+        """Where periods may begin for which not all is known yet."""
         self._since_ns = layout.FOREVER
         """When the first window of a polled device began."""
-        self._logged_since: dict[int, int] = {}
+        self._logged_since: Ints = np.zeros(0, np.int64)
         """By device, when it first logged a pause."""
-        self._series: dict[int, int] = {}
-        """By queue, the row of its baseline."""
-        self._baselines = np.zeros((0, baselines.COLUMNS))
+        self._usual = Usual()
         self._mixed: dict[int, list[tuple[int, int]]] = {}
         """By queue that a device logs, periods in which a cascade here tells of it."""
 
@@ -65,18 +70,14 @@ class Sampled:
         kind = events["kind"]
         logged = (kind == kinds.PAUSE_OPEN) | (kind == kinds.PAUSE_INTERVAL)
         if logged.any():
-            devices = topology.port_device[ports[logged]]
-            for device, time_ns in zip(devices.tolist(), events["time_ns"][logged].tolist(), strict=True):
-                self._logged_since[device] = min(time_ns, self._logged_since.get(device, time_ns))
+            self._grow(topology)
+            np.minimum.at(self._logged_since, topology.port_device[ports[logged]], events["time_ns"][logged])
         polled = ((kind == kinds.PFC_PAUSED) | (kind == kinds.PFC_FRAMES)) & (events["span_ns"] > LOG_WINDOW_NS)
         if polled.any():
             self._since_ns = min(self._since_ns, int(events["time_ns"][polled].min()))
-        if self._since_ns == layout.FOREVER:
-            return
-        chosen = events["time_ns"] >= self._since_ns
-        if not chosen.all():
-            events, ports = picked(events, chosen), ports[chosen]
-        self.polls.take(events, ports, topology, LAG_PERIODS * horizon_ns if horizon_ns else layout.FOREVER)
+        if self._since_ns != layout.FOREVER:
+            most_ns = LAG_PERIODS * _reach_ns(horizon_ns)
+            self.polls.take(events, ports, topology, self._since_ns, most_ns)
 
     def take_windows(
         self, events: Events, ports: Ints, topology: Topology, announced: Announced, horizon_ns: int
@@ -98,120 +99,137 @@ class Sampled:
     def due(self, until_ns: int, announced: Announced) -> Iterator[int]:
         """Times up to which all rows have to be there, of the periods that are due by then; `step` takes each on."""
         while True:
-            if self._next_ns == layout.NEVER and not self._begin(announced):
+            if self._next_ns == layout.NEVER and not self._begin(until_ns, announced):
+                self._forget(until_ns, announced)
                 return
-            lag_ns = LAG_PERIODS * max(announced.horizon_ns(max(self._next_ns, 0)), self._period_ns)
+            lag_ns = _lag_ns(max(self._next_ns, 0), self._period_ns, announced)
             due_ns = self._next_ns + self._period_ns + lag_ns + LAG_NS
             if due_ns > until_ns:
                 return
             yield due_ns
 
-    def _begin(self, announced: Announced) -> bool:
-        """Lays the grid of periods by the first window of pauses, so that polls that are aligned fit it."""
+    def _begin(self, until_ns: int, announced: Announced) -> bool:
+        """Goes to the next window of pauses, if all that may begin before it is known.
+
+        The grid of periods is laid by the end of the first window, so that polls that are aligned fit it.
+        """
+        self._waits_ns = layout.FOREVER
         first = self.polls.first_pause(self._before_ns)
         if first is None:
             return False
-        self._met_ns, span_ns = first
-        self._period_ns = announced.poll_ns(self._met_ns) or span_ns
+        met_ns, span_ns = first
+        finest_ns = max(LEAST_NS, announced.longest_poll_ns(met_ns) // LONGEST_PERIODS)
+        period_ns = max(announced.poll_ns(met_ns) or min(span_ns, _reach_ns(announced.horizon_ns(met_ns))), finest_ns)
+        lag_ns = _lag_ns(met_ns, period_ns, announced)
+        if met_ns + period_ns + lag_ns + LAG_NS > until_ns:
+            self._waits_ns = max(met_ns - lag_ns, self._before_ns)
+            return False
         # Windows that end later may have begun earlier.
-        periods = LAG_PERIODS * max(announced.horizon_ns(self._met_ns), self._period_ns) // self._period_ns
-        self._next_ns = max(self._met_ns - periods * self._period_ns, self._before_ns)
+        begin_ns = self.polls.begin_of_pauses(self._before_ns, met_ns + lag_ns + LAG_NS, MOST_PERIODS * period_ns)
+        periods = min(-((begin_ns - met_ns) // period_ns), lag_ns // period_ns)
+        self._period_ns, self._next_ns = period_ns, max(met_ns - periods * period_ns, self._before_ns)
         return True
 
+    def _forget(self, until_ns: int, announced: Announced) -> None:
+        """Drops what no window of pauses that is still to come can ask for."""
+        first = self.polls.first_pause(self._before_ns)
+        time_ns = until_ns if first is None else min(first[0], until_ns)
+        # A period, and two beside it, may lie as far back as is waited for.
+        self.polls.forget(time_ns - (LAG_PERIODS + 3) * _reach_ns(announced.horizon_ns(max(time_ns - 1, 0))))
+
     def step(self, due_ns: int, topology: Topology, announced: Announced, on_closed: Callable[[Closed], None]) -> None:
-        """Looks at one period, then goes on to the next; where nothing is paused, until something is."""
+        """Looks at one period, then goes on to the next; where no cascade is open, to the next window of pauses."""
         begin_ns, end_ns = self._next_ns, self._next_ns + self._period_ns
         logs = self._logs(due_ns, topology)
         silent = self._silent(begin_ns, end_ns, due_ns, topology, announced, logs)
         told = self.polls.told(begin_ns, end_ns, due_ns, topology, logs, silent)
-        self._follow(told, begin_ns, end_ns, topology)
+        self._follow(told, begin_ns, end_ns)
         for priority in told:
             self._take_period(priority, begin_ns, end_ns, topology, logs)
         self._close(end_ns, on_closed, topology)
         self._before_ns = end_ns
         self.polls.forget(end_ns - 2 * self._period_ns)
         self._mixed = {
-            queue: [span for span in spans if span[1] > end_ns - 64 * self._period_ns - layout.GAP_NS]
+            queue: [span for span in spans if span[1] > end_ns - LOGGED_PERIODS * self._period_ns - layout.GAP_NS]
             for queue, spans in self._mixed.items()
         }
-        self._next_ns = end_ns if told or self.cascades or end_ns < self._met_ns else layout.NEVER
+        self._next_ns = end_ns if self.cascades else layout.NEVER
 
     def _logs(self, known_ns: int, topology: Topology) -> Bools:
-        logs = np.zeros(len(topology.devices), np.bool_)
-        logs[[device for device, since_ns in self._logged_since.items() if since_ns <= known_ns]] = True
+        self._grow(topology)
+        logs: Bools = self._logged_since <= known_ns
         return logs
+
+    def _grow(self, topology: Topology) -> None:
+        missing = len(topology.devices) - len(self._logged_since)
+        if missing > 0:
+            self._logged_since = np.append(self._logged_since, np.full(missing, layout.FOREVER))
 
     def _silent(
         self, begin_ns: int, end_ns: int, known_ns: int, topology: Topology, announced: Announced, logs: Bools
     ) -> Bools:
-        silent = ~(self.polls.tells_pauses(known_ns, topology) | logs)
-        for device in np.flatnonzero(silent).tolist():
-            silent[device] = not announced.reports(topology.devices[device], begin_ns, end_ns, topology.names)
-        return silent
+        told = self.polls.tells_pauses(known_ns, topology) | logs
+        return ~(told | announced.reported(begin_ns, end_ns, topology.devices, topology.names))
 
-    def _follow(self, told: list[Told], begin_ns: int, end_ns: int, topology: Topology) -> None:
+    def _follow(self, told: list[Told], begin_ns: int, end_ns: int) -> None:
         """Takes the share of the period that each queue was stopped into its baseline."""
-        values = np.zeros(len(self._baselines))
-        for part in told:
-            for port in part.ports.tolist():
-                queue = port * PRIORITIES + part.priority
-                row = self._series.get(queue)
-                if row is None and len(self._series) < MAX_SERIES:
-                    row = self._series[queue] = len(self._baselines)
-                    fresh = np.zeros((1, baselines.COLUMNS))
-                    # It was not stopped for as long as it is known: so much is usual for it.
-                    fresh[0, baselines.COUNT] = float(baselines.PERIODS)
-                    self._baselines = np.concatenate((self._baselines, fresh))
-                    values = np.append(values, 0.0)
-                if row is not None:
-                    values[row] = part.period.paused_ns[port] / part.period.length_ns
+        queues = [part.stops.ports * PRIORITIES + part.priority for part in told]
+        shares = [part.stops.paused_ns / (end_ns - begin_ns) for part in told]
         quiet = 0
         if self._before_ns != layout.NEVER:
             quiet = max(0, (begin_ns - self._before_ns) // self._period_ns)
-        baselines.follow(self._baselines, values, quiet, np.zeros(baselines.PERIODS))
-        over = (self._baselines[:, baselines.CUSUM] == 0) & (self._baselines[:, 3:] == 0).all(axis=1)
-        if over.sum() > 1024 and not told:
-            kept = np.flatnonzero(~over)
-            place = {int(row): number for number, row in enumerate(kept.tolist())}
-            self._series = {queue: place[row] for queue, row in self._series.items() if row in place}
-            self._baselines = self._baselines[kept]
+        self._usual.follow(
+            np.concatenate([np.zeros(0, np.int64), *queues]), np.concatenate([np.zeros(0), *shares]), quiet
+        )
 
     def _take_period(self, told: Told, begin_ns: int, end_ns: int, topology: Topology, logs: Bools) -> None:
-        blamed = blame_period(told.period, topology, self._transit)
-        for group in _groups(told, blamed):
-            queues = [int(port) * PRIORITIES + told.priority for port in blamed.ports[group].tolist()]
-            logged = told.logged[np.searchsorted(told.ports, blamed.ports[group])]
-            roots = _roots_of(blamed, group, told.priority)
-            known = [cascade for cascade in self.cascades if cascade.meets(queues, roots)]
-            if not known:
-                if logged.all():
-                    continue  # the engine tells of it
-                known = [SampledCascade(begin_ns, min(queues, key=lambda queue: _rank(topology, queue)))]
-                self.cascades += known
-            cascade = known[0]
-            for other in known[1:]:
-                cascade.join(other, self.cascade_id(other, topology))
-                self.cascades.remove(other)
-            usual = {queue: self._usual(queue) for queue in queues}
-            cascade.add(told, blamed, group, begin_ns, end_ns, topology, logs, usual)
-            for queue, is_logged in zip(queues, logged.tolist(), strict=True):
-                if is_logged:
-                    self._mixed.setdefault(queue, []).append((begin_ns, end_ns))
+        for blamed in blame_period(told.period, topology, self._transit):
+            for group in _groups(blamed):
+                self._take_group(told, blamed, group, begin_ns, end_ns, topology, logs)
 
-    def _usual(self, queue: int) -> float:
-        row = self._series.get(queue)
-        return 0.0 if row is None else float(self._baselines[row, baselines.USUAL])
+    def _take_group(
+        self, told: Told, blamed: Blamed, group: Ints, begin_ns: int, end_ns: int, topology: Topology, logs: Bools
+    ) -> None:
+        queues = [int(port) * PRIORITIES + told.priority for port in blamed.ports[group].tolist()]
+        logged = told.stops.logged[np.searchsorted(told.stops.ports, blamed.ports[group])]
+        roots = _roots_of(blamed, group, told.priority)
+        known = self.cascades.meeting(queues, roots)
+        if logged.all():
+            known = [number for number in known if self._is_polled(self.cascades[number], begin_ns)]
+        if not known:
+            if logged.all():
+                return  # the engine tells of it
+            first_queue = min(queues, key=lambda queue: _rank(topology, queue))
+            known = [self.cascades.open(SampledCascade(begin_ns, first_queue))]
+        cascade = self.cascades[known[0]]
+        for number in known[1:]:
+            other = self.cascades[number]
+            self.cascades.remove(number)
+            cascade.join(other, self.cascade_id(other, topology))
+        if not logged.all():
+            cascade.polled_ns = end_ns
+        usual = dict(zip(queues, self._usual.share(np.array(queues)).tolist(), strict=True))
+        cascade.add(told, blamed, group, begin_ns, end_ns, topology, logs, usual)
+        self.cascades.note(known[0])
+        for queue, is_logged in zip(queues, logged.tolist(), strict=True):
+            if is_logged:
+                self._mixed.setdefault(queue, []).append((begin_ns, end_ns))
 
     def _close(self, now_ns: int, on_closed: Callable[[Closed], None], topology: Topology) -> None:
-        for cascade in list(self.cascades):
-            if now_ns - cascade.last_ns >= layout.GAP_NS and not self._persists(cascade):
-                self.cascades.remove(cascade)
+        for number, cascade in self.cascades.numbered():
+            if now_ns - cascade.last_ns >= layout.GAP_NS and not (
+                self._is_polled(cascade, now_ns) and self._persists(cascade)
+            ):
+                self.cascades.remove(number)
                 on_closed(self._closed(cascade, topology, still_open=False))
+
+    def _is_polled(self, cascade: SampledCascade, now_ns: int) -> bool:
+        """Whether polled devices told of its stops lately."""
+        return now_ns - cascade.polled_ns < LOGGED_PERIODS * self._period_ns
 
     def _persists(self, cascade: SampledCascade) -> bool:
         """Whether any of its queues was beyond what is usual for long enough that it may go on."""
-        rows = [self._series[queue] for queue in cascade.queues if queue in self._series]
-        return bool(rows) and bool((self._baselines[rows, baselines.CUSUM] > 0).any())
+        return bool(self._usual.beyond(np.array(list(cascade.queues), np.int64)).any())
 
     def still_open(self, topology: Topology) -> list[Closed]:
         """The cascades that have not closed."""
@@ -232,7 +250,7 @@ class Sampled:
 
     def oldest_ns(self) -> int:
         """When the oldest of the cascades began that are not over; FOREVER where there is none."""
-        waiting_ns = layout.FOREVER if self._next_ns == layout.NEVER else self._next_ns
+        waiting_ns = self._waits_ns if self._next_ns == layout.NEVER else self._next_ns
         return min((cascade.start_ns for cascade in self.cascades), default=waiting_ns)
 
     def cascade_id(self, cascade: SampledCascade, topology: Topology) -> str:
@@ -250,11 +268,11 @@ class Sampled:
         """A copy that further rows change alone."""
         twin = Sampled(self.fabric)
         twin.polls = self.polls.copy()
-        twin.cascades = [cascade.copy() for cascade in self.cascades]
+        twin.cascades = OpenCascades(cascade.copy() for cascade in self.cascades)
         twin._transit = self._transit
         twin._period_ns, twin._next_ns, twin._before_ns = self._period_ns, self._next_ns, self._before_ns
-        twin._met_ns, twin._since_ns, twin._logged_since = self._met_ns, self._since_ns, dict(self._logged_since)
-        twin._series, twin._baselines = dict(self._series), self._baselines.copy()
+        twin._waits_ns, twin._since_ns, twin._logged_since = self._waits_ns, self._since_ns, self._logged_since.copy()
+        twin._usual = self._usual.copy()
         twin._mixed = {queue: list(spans) for queue, spans in self._mixed.items()}
         return twin
 
@@ -262,22 +280,21 @@ class Sampled:
         """Plain structures and arrays for a snapshot."""
         return [
             self.fabric, self.polls.state(), [cascade.state() for cascade in self.cascades],
-            [self._period_ns, self._next_ns, self._before_ns, self._met_ns, self._since_ns],
-            [list(entry) for entry in sorted(self._logged_since.items())],
-            [list(entry) for entry in self._series.items()], self._baselines,
+            [self._period_ns, self._next_ns, self._before_ns, self._waits_ns, self._since_ns],
+            self._logged_since, self._usual.state(),
             [[queue, [list(span) for span in spans]] for queue, spans in sorted(self._mixed.items())],
         ]  # fmt: skip
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Sampled:
         """Continues from `state()`."""
-        fabric, polls, cascades, times, since, series, known, mixed = state
+        fabric, polls, cascades, times, since, usual, mixed = state
         sampled = cls(fabric)
         sampled.polls = Polls.of_state(polls)
-        sampled.cascades = [SampledCascade.of_state(each) for each in cascades]
-        (sampled._period_ns, sampled._next_ns, sampled._before_ns, sampled._met_ns, sampled._since_ns) = times
-        sampled._logged_since = dict(since)
-        sampled._series, sampled._baselines = dict(series), known.copy()
+        sampled.cascades = OpenCascades(SampledCascade.of_state(each) for each in cascades)
+        (sampled._period_ns, sampled._next_ns, sampled._before_ns, sampled._waits_ns, sampled._since_ns) = times
+        sampled._logged_since = since.copy()
+        sampled._usual = Usual.of_state(usual)
         sampled._mixed = {queue: [(begin, end) for begin, end in spans] for queue, spans in mixed}
         return sampled
 
@@ -286,24 +303,37 @@ class Sampled:
         self.polls.carry(topology)
         for cascade in self.cascades:
             cascade.carry(topology)
+        self.cascades = OpenCascades(self.cascades)
+        self._grow(topology)
         for device, other in topology.moved_devices.items():
-            if (since_ns := self._logged_since.pop(device, None)) is not None:
-                self._logged_since[other] = min(since_ns, self._logged_since.get(other, since_ns))
+            self._logged_since[other] = min(self._logged_since[device], self._logged_since[other])
+            self._logged_since[device] = layout.FOREVER
         moved = topology.moved_ports
 
         def now(queue: int) -> int:
             port, priority = divmod(queue, PRIORITIES)
             return moved.get(port, port) * PRIORITIES + priority
 
-        self._series = {now(queue): row for queue, row in self._series.items()}
+        self._usual.carry(moved)
         self._mixed = {now(queue): spans for queue, spans in self._mixed.items()}
+
+
+def _lag_ns(time_ns: int, period_ns: int, announced: Announced) -> int:
+    """How much later than its end a period is looked at: polls may be lost, and other windows may be longer."""
+    longest_ns = max(announced.longest_poll_ns(time_ns), period_ns)
+    return max(LAG_PERIODS * longest_ns, announced.horizon_ns(time_ns))
+
+
+def _reach_ns(horizon_ns: int) -> int:
+    """How long a period, and a window without loss, can be at most where windows up to so long were announced."""
+    return max(horizon_ns or MAX_HORIZON_NS, LEAST_NS)
 
 
 def _rank(topology: Topology, queue: int) -> int:
     return int(topology.port_rank[queue // PRIORITIES]) * PRIORITIES + queue % PRIORITIES
 
 
-def _groups(told: Told, blamed: Blamed) -> list[Ints]:
+def _groups(blamed: Blamed) -> list[Ints]:
     """Places in `blamed.ports` of stops that belong together: one caused the other, or both blame one root."""
     count = len(blamed.ports)
     parent = list(range(count))

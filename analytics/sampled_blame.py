@@ -38,6 +38,9 @@ PASSED_THROUGH = 4.0
 who fed it; in shorter periods what is held came before."""
 FILLED = 0.25
 """Of a period that stops fill less of, bytes say more of other traffic."""
+FAINT = 1e-4
+"""An egress that held less than this part of the byte-time behind a stop had nothing to do with it: what idle queues
+hold. The others take its part, or every stop would blame every port of the switch."""
 FIT_ROUNDS = 20
 ROUNDS = 60
 """The longest way that blame is followed, in stops; what goes on after that goes in a circle."""
@@ -68,8 +71,9 @@ class Period(NamedTuple):
 
 
 class Blamed(NamedTuple):
-    """Blame of stopped ports: `ports` (n,), their `roots` (r,) without priority, `shares` float64 (RULES, n, r).
+    """Blame of the stopped ports of one part of the pause graph.
 
+    `ports` (n,), their `roots` (r,) without priority, `shares` float64 (RULES, n, r).
     A root is port * 4 + ROOT_EGRESS, device * 4 + ROOT_HOST or ROOT_UNKNOWN, or ROOT_CYCLE; the shares of a port sum
     to 1. Edges: of a stopped port (place in `ports`) an egress port of its pauser, its weight, and the part that it
     passes on, by MAIN.
@@ -98,8 +102,11 @@ class _Fan(NamedTuple):
     share: Floats
 
 
-def blame_period(period: Period, topology: Topology, transit: Transit) -> Blamed:
-    """Blames the stops of one period; ports of unknown links blame their own device, as one without evidence."""
+def blame_period(period: Period, topology: Topology, transit: Transit) -> list[Blamed]:
+    """Blames the stops of one period, those that may have a cause in common together.
+
+    Ports of unknown links blame their own device, as one without evidence.
+    """
     ports = np.flatnonzero(period.paused_ns > 0)
     ports = ports[np.argsort(topology.port_rank[ports])]
     place = np.full(len(topology.port_peer), -1, np.int64)
@@ -114,26 +121,111 @@ def blame_period(period: Period, topology: Topology, transit: Transit) -> Blamed
     # nothing, and only the stops themselves are left. Stops can have caused what the largest of the three allows.
     memory = np.minimum(np.maximum(period.stops, 1.0) * MEMORY_NS, np.maximum(busy, MEMORY_NS))
     short = np.where(period.paused_ns > 0, np.minimum(period.length_ns, period.paused_ns + memory), 0.0)
-    edges = len(fan.port)
-    weight, passed = np.zeros((RULES, edges)), np.zeros((RULES, edges))
+    stops = np.maximum(period.stops, 1.0)
+    weight = np.zeros((RULES, len(fan.port)))
+    _weigh(ports, fan, period.length_ns, reach, stops, busy, speed, weight)
+    fan, weight = _without_faint(fan, weight)
+    part, first = np.zeros(len(ports), np.int64), np.full(4 * max(len(place), len(topology.is_host)), -1, np.int64)
+    _parts(fan.start, fan.port, fan.target, ends, first, part)
+    ports, fan, ends, weight, part = _by_part(ports, fan, ends, weight, part)
+    passed = np.zeros_like(weight)
     ring, length = np.full(len(ports), -1, np.int64), np.zeros(len(ports))
     work = np.zeros((5, len(ports) + 1), np.int64)
-    stops = np.maximum(period.stops, 1.0)
-    _weigh(ports, fan, period.length_ns, reach, stops, busy, speed, weight)
     _rings(fan.start, fan.target, weight[MAIN], ring, work)
     _lengths(ports, fan.start, fan.target, weight[MAIN], reach, length, work[0])
     _pass_on(ports, fan, period.length_ns, reach, short, period.paused_ns, period.around_ns, stops, busy, speed, ring,
              length, weight, passed)  # fmt: skip
-    roots = np.unique(np.concatenate((fan.port * 4 + EGRESS, ends[ends >= 0], [CYCLE])))
-    column = np.searchsorted(roots, fan.port * 4 + EGRESS)
+    bounds = np.flatnonzero(np.concatenate(([True], part[1:] != part[:-1], [True]))) if len(ports) else np.zeros(1, int)
+    return [
+        _blamed(slice(first, last), ports, fan, ends, weight, passed, np.argsort(ring[first:last], kind="stable"))
+        for first, last in zip(bounds.tolist(), bounds[1:].tolist(), strict=False)
+    ]
+
+
+def _blamed(stops: slice, ports: Ints, fan: _Fan, ends: Ints, weight: Floats, passed: Floats, order: Ints) -> Blamed:
+    """Blames the stops of one part of the pause graph; in `order` causes come before what they cause, but in rings."""
+    start = fan.start[stops.start : stops.stop + 1]
+    edges = slice(int(start[0]), int(start[-1]))
+    start, target = start - edges.start, fan.target[edges]
+    target = np.where(target >= 0, target - stops.start, -1)
+    ports, ends, egress, weight, passed = ports[stops], ends[stops], fan.port[edges], weight[:, edges], passed[:, edges]
+    roots = np.unique(np.concatenate((egress * 4 + EGRESS, ends[ends >= 0], [CYCLE])))
+    column = np.searchsorted(roots, egress * 4 + EGRESS)
     end_column = np.where(ends >= 0, np.searchsorted(roots, np.maximum(ends, 0)), -1)
     shares = np.zeros((RULES, len(ports), len(roots)))
     row = np.zeros(len(roots))
     for rule in range(RULES):
-        _absorb(fan.start, fan.target, column, end_column, weight[rule], passed[rule], shares[rule], row)
-        shares[rule, :, np.searchsorted(roots, CYCLE)] += np.maximum(1.0 - shares[rule].sum(axis=1), 0.0)
-    edge_of = np.repeat(np.arange(len(ports)), np.diff(fan.start))
-    return Blamed(ports, roots, shares, edge_of, fan.port, weight[MAIN], passed[MAIN])
+        _absorb(start, target, column, end_column, weight[rule], passed[rule], order, shares[rule], row)
+    shares[:, :, np.searchsorted(roots, CYCLE)] += np.maximum(1.0 - shares.sum(axis=2), 0.0)
+    edge_of = np.repeat(np.arange(len(ports)), np.diff(start))
+    return Blamed(ports, roots, shares, edge_of, egress, weight[MAIN], passed[MAIN])
+
+
+def _without_faint(fan: _Fan, weight: Floats) -> tuple[_Fan, Floats]:
+    """The edges that count, with their weights: those of each stop still sum to 1."""
+    kept = np.maximum(weight[MAIN], weight[CAPPED]) >= FAINT
+    if kept.all():
+        return fan, weight
+    counts = np.concatenate(([0], np.cumsum(kept)))
+    start = counts[fan.start]
+    weight = weight[:, kept]
+    _to_one(start, weight)
+    return _Fan(start, fan.port[kept], fan.target[kept], fan.height[kept], fan.share[kept]), weight
+
+
+@kernel
+def _to_one(start: Ints, weight: Floats) -> None:
+    for rule in range(len(weight)):
+        for k in range(len(start) - 1):
+            total = 0.0
+            for e in range(start[k], start[k + 1]):
+                total += weight[rule, e]
+            for e in range(start[k], start[k + 1]):
+                weight[rule, e] = weight[rule, e] / total if total > 0 else 1.0 / (start[k + 1] - start[k])
+
+
+@kernel
+def _parts(start: Ints, port: Ints, target: Ints, ends: Ints, first: Ints, part: Ints) -> None:
+    """Numbers stops that may have a cause in common, or of which one may cause the other, by the first of them.
+
+    `first` is room for a number by root, all -1.
+    """
+    for k in range(len(part)):
+        part[k] = k
+    for k in range(len(part)):
+        for e in range(start[k] - 1, start[k + 1]):
+            root = port[e] * 4 + EGRESS if e >= start[k] else ends[k]
+            if root < 0:
+                continue
+            others = (target[e] if e >= start[k] else -1, first[root])
+            first[root] = k
+            for other in others:
+                if other < 0:
+                    continue
+                one = k
+                while part[one] != one:
+                    part[one] = part[part[one]]
+                    one = part[one]
+                while part[other] != other:
+                    part[other] = part[part[other]]
+                    other = part[other]
+                part[max(one, other)] = min(one, other)
+    for k in range(len(part)):
+        part[k] = part[part[k]]
+
+
+def _by_part(ports: Ints, fan: _Fan, ends: Ints, weight: Floats, part: Ints) -> tuple[Ints, _Fan, Ints, Floats, Ints]:
+    """The same, with the stops of each part one behind the other."""
+    order = np.argsort(part, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    counts = np.diff(fan.start)
+    edges = np.argsort(np.repeat(place, counts), kind="stable")
+    target = fan.target[edges]
+    target = np.where(target >= 0, place[np.maximum(target, 0)], -1)
+    start = np.concatenate(([0], np.cumsum(counts[order])))
+    fan = _Fan(start, fan.port[edges], target, fan.height[edges], fan.share[edges])
+    return ports[order], fan, ends[order], np.ascontiguousarray(weight[:, edges]), part[order]
 
 
 def _fan_out(
@@ -184,28 +276,32 @@ def _fed(period: Period, shares: Floats, ports: Ints) -> Floats:
     if not fits.any() or not received.any():
         return shares
     fitted = shares.copy()
-    _fit(fitted, received, sent)
+    _fit(fitted, received, sent, np.zeros((2, len(ports))))
     total = fitted.sum(axis=0)
     fits &= total > 0
     return np.where(fits[None, :], fitted / np.where(total > 0, total, 1.0), shares)
 
 
 @kernel
-def _fit(table: Floats, rows: Floats, columns: Floats) -> None:
-    """Scales rows, then columns, of a table to their sums, again and again."""
+def _fit(table: Floats, rows: Floats, columns: Floats, scale: Floats) -> None:
+    """Scales rows, then columns, of a table to their sums, again and again; `scale` is room for two numbers a row."""
+    by_row, by_column = scale[0], scale[1]
+    by_column[:] = 1.0
     for _ in range(FIT_ROUNDS):
         for i in range(len(rows)):
             total = 0.0
             for j in range(len(columns)):
-                total += table[i, j]
+                total += table[i, j] * by_column[j]
+            by_row[i] = rows[i] / total if total > 0.0 else 0.0
+        by_column[:] = 0.0
+        for i in range(len(rows)):
             for j in range(len(columns)):
-                table[i, j] = table[i, j] * rows[i] / total if total > 0.0 else 0.0
+                by_column[j] += table[i, j] * by_row[i]
         for j in range(len(columns)):
-            total = 0.0
-            for i in range(len(rows)):
-                total += table[i, j]
-            for i in range(len(rows)):
-                table[i, j] = table[i, j] * columns[j] / total if total > 0.0 else 0.0
+            by_column[j] = columns[j] / by_column[j] if by_column[j] > 0.0 else 0.0
+    for i in range(len(rows)):
+        for j in range(len(columns)):
+            table[i, j] *= by_row[i] * by_column[j]
 
 
 def _heights(period: Period, device: int, egresses: Ints) -> Floats:
@@ -357,13 +453,16 @@ def _rings(start: Ints, target: Ints, weight: Floats, ring: Ints, work: Ints) ->
 
 @kernel
 def _absorb(
-    start: Ints, target: Ints, column: Ints, end_column: Ints, weight: Floats, passed: Floats, shares: Floats,
-    row: Floats,
+    start: Ints, target: Ints, column: Ints, end_column: Ints, weight: Floats, passed: Floats, order: Ints,
+    shares: Floats, row: Floats,
 ) -> None:  # fmt: skip
-    """By stopped port, the part of its blame that each root absorbs: sweeps over the chain until nothing moves."""
+    """By stopped port, the part of its blame that each root absorbs: sweeps over the chain until nothing moves.
+
+    In an order in which causes come first, one sweep is enough but for rings.
+    """
     for _ in range(ROUNDS):
         moved = 0.0
-        for k in range(len(shares)):
+        for k in order:
             row[:] = 0.0
             if end_column[k] >= 0:
                 row[end_column[k]] = 1.0

@@ -16,7 +16,8 @@ from analytics.bounds import ENOUGH_PERIODS
 from analytics.layout import Ints
 from analytics.ledger import EdgeTally, Ledger, QueueTally
 from analytics.polls import Told
-from analytics.sampled_blame import HEDGE, RULES, Blamed
+from analytics.port_sums import PortSums
+from analytics.sampled_blame import FAINT, HEDGE, MAIN, RULES, Blamed
 from analytics.topology import PRIORITIES, Topology
 
 FULL_SHARE = 0.99
@@ -30,11 +31,6 @@ aligned share frames out."""
 # longest mean stop of a period that is no part of a run, the pauser, and a stop that was alone in the last period, so
 # that all of it may be part of the run that comes.
 STOPS, PAUSED, UNUSUAL, FIRST, LAST, RUN_BEGIN, RUN_END, RUN_OPEN, MEAN_STOP, PAUSER, ALONE = range(11)
-# Columns of a port's sums: sent bytes while its siblings had an active root, while it was stopped itself, and the time;
-# the least time in which it held what others were stopped for and was not stopped itself, and what it sent in the
-# periods of that.
-SENT, SENT_STOPPED, ACTIVE_NS, HELD_NS, SENT_HELD = range(5)
-PORT_SUMS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ class SampledCascade:
     blamed: dict[tuple[int, int], list[float]] = field(default_factory=dict)
     """By (told queue, root): paused ns, by the main rule and by the mean of several."""
     members: dict[int, list[float]] = field(default_factory=dict)
-    ports: dict[int, list[float]] = field(default_factory=dict)
+    ports: PortSums = field(default_factory=PortSums)
     counted_stops: float = 0.0
     timed_stops: float = 0.0
     repaired_ns: float = 0.0
@@ -88,19 +84,19 @@ class SampledCascade:
     evidence: dict[int, int] = field(default_factory=dict)
     """By device that pauses, bits REPORTS_* of what it told."""
     former_ids: list[str] = field(default_factory=list)
+    polled_ns: int = layout.NEVER
+    """Where the last period ended in which a polled device told of stops of it."""
 
-    def meets(self, queues: list[int], roots: set[int]) -> bool:
-        """Whether stops of these queues, that blame these roots, belong to it."""
-        if any(queue in self.queues for queue in queues):
-            return True
+    def has_root(self, roots: set[int]) -> bool:
+        """Whether one of some roots is one of its own."""
         total = sum(sums[0] for sums in self.members.values())
-        return any(root in self.members and self.members[root][0] >= layout.JOIN_SHARE * total for root in roots)
+        return any(self.members[root][0] >= layout.JOIN_SHARE * total for root in roots & self.members.keys())
 
     def join(self, other: SampledCascade, name: str) -> None:
         """Adds another that turns out to be part of it; the older one lives on."""
         self.former_ids += [name, *other.former_ids]
         self.last_ns, self.length_ns = max(self.last_ns, other.last_ns), max(self.length_ns, other.length_ns)
-        self.periods = max(self.periods, other.periods)
+        self.periods, self.polled_ns = max(self.periods, other.periods), max(self.polled_ns, other.polled_ns)
         for queue, sums in other.queues.items():
             if queue not in self.queues:
                 self.queues[queue] = sums
@@ -111,7 +107,8 @@ class SampledCascade:
             mine[FIRST], mine[LAST] = min(mine[FIRST], sums[FIRST]), max(mine[LAST], sums[LAST])
             mine[MEAN_STOP] = max(mine[MEAN_STOP], sums[MEAN_STOP], mine[ALONE], sums[ALONE])
             mine[ALONE] = 0.0
-        for name_of in ("edges", "blamed", "members", "ports"):
+        self.ports.join(other.ports)
+        for name_of in ("edges", "blamed", "members"):
             own: dict[Any, list[float]] = getattr(self, name_of)
             for key, sums in getattr(other, name_of).items():
                 if key not in own:
@@ -119,8 +116,6 @@ class SampledCascade:
                 elif name_of == "edges":
                     own[key][0] += sums[0]
                     own[key][1] += sums[1]
-                elif name_of == "ports":
-                    own[key] = [max(a, b) for a, b in zip(own[key], sums)]
                 else:
                     own[key] = [a + b for a, b in zip(own[key], sums)]
         self.counted_stops += other.counted_stops
@@ -146,21 +141,21 @@ class SampledCascade:
         period = told.period
         length_ns = end_ns - begin_ns
         ports = blamed.ports[group]
-        at = np.searchsorted(told.ports, ports)
+        at = np.searchsorted(told.stops.ports, ports)
         paused = period.paused_ns[ports]
         if begin_ns >= self.last_ns:
             # Polls longer than the period tell of fewer periods.
-            weights = length_ns / np.maximum(told.length_ns[at], length_ns)
+            weights = length_ns / np.maximum(told.stops.length_ns[at], length_ns)
             self.periods += float((weights * paused).sum() / paused.sum())
         self.last_ns = max(self.last_ns, end_ns)
-        self.length_ns = max(self.length_ns, length_ns, int(told.length_ns[at].max(initial=0.0)))
+        self.length_ns = max(self.length_ns, length_ns, int(told.stops.length_ns[at].max(initial=0.0)))
         self.counted_stops += float(period.stops[ports].sum())
-        self.timed_stops += float(period.stops[ports][~told.estimated[at]].sum())
-        self.repaired_ns += float(paused[told.repaired[at]].sum())
+        self.timed_stops += float(period.stops[ports][~told.stops.estimated[at]].sum())
+        self.repaired_ns += float(paused[told.stops.repaired[at]].sum())
         for port in ports.tolist():
             self._add_queue(told, port, begin_ns, end_ns, topology, logs, usual)
         priority = told.priority
-        stops, timed = period.stops[ports], ~told.estimated[at]
+        stops, timed = period.stops[ports], ~told.stops.estimated[at]
         inside = {number: place for place, number in enumerate(group.tolist())}
         held_ns: dict[int, float] = {}
         for edge in np.flatnonzero(np.isin(blamed.edge_of, group) & (blamed.edge_weight >= layout.CAUSE_MIN_SHARE)):
@@ -176,27 +171,35 @@ class SampledCascade:
                 # Rings pass on by number, but whoever is stopped sends nothing whatever it passes on.
                 stays = min(charged * (1.0 - blamed.edge_pass[edge]), charged - period.paused_ns[egress])
                 held_ns[egress] = max(float(stays), held_ns.get(egress, 0.0))
-        for port, ns in held_ns.items():
-            counted = self.ports.setdefault(port, [0.0] * PORT_SUMS)
-            counted[HELD_NS] += ns
-            counted[SENT_HELD] += float(period.sent_bytes[port])
+        if held_ns:
+            held = np.array(sorted(held_ns), np.int64)
+            self.ports.add_held(held, np.array([held_ns[port] for port in held.tolist()]), period.sent_bytes[held])
         shares = blamed.shares[:, group, :]
         hedge = shares[list(HEDGE)].mean(axis=0)
         by_rule = (shares * paused[None, :, None]).sum(axis=1)
-        active = set()
-        for column in np.flatnonzero(by_rule.max(axis=0) > 0.0).tolist():
-            root = with_priority(int(blamed.roots[column]), priority)
-            sums = self.members.setdefault(root, [0.0] * RULES)
-            for rule in range(RULES):
-                sums[rule] += float(by_rule[rule, column])
-            if (shares[0, :, column] >= layout.ACTIVE_SHARE).any():
-                active |= _siblings(root, topology)
-            for place in np.flatnonzero(np.maximum(shares[0, :, column], hedge[:, column]) > 0.0).tolist():
-                mass = self.blamed.setdefault((int(ports[place]) * PRIORITIES + priority, root), [0.0, 0.0])
-                mass[0] += float(paused[place] * shares[0, place, column])
-                mass[1] += float(paused[place] * hedge[place, column])
-        for port in sorted(active):
-            self._add_port(period, told, port, length_ns, topology)
+        roots = [with_priority(int(root), priority) for root in blamed.roots.tolist()]
+        for column in np.flatnonzero(by_rule.max(axis=0) >= FAINT * paused.sum()).tolist():
+            sums = self.members.setdefault(roots[column], [0.0] * RULES)
+            for rule, mass in enumerate(by_rule[:, column].tolist()):
+                sums[rule] += mass
+        # What is less is no root that anybody could tell, and in a storm there are as many as queues.
+        told_shares = np.stack((shares[MAIN], hedge))
+        clear = told_shares.max(axis=0) >= FAINT
+        masses = told_shares * paused[None, :, None]
+        for place, column in np.argwhere(clear).tolist():
+            mass = self.blamed.setdefault((int(ports[place]) * PRIORITIES + priority, roots[column]), [0.0, 0.0])
+            mass[0] += float(masses[0, place, column])
+            mass[1] += float(masses[1, place, column])
+        rest = np.where(clear[None], 0.0, masses).sum(axis=2)
+        for place in np.flatnonzero(rest.max(axis=0) > 0.0).tolist():
+            key = int(ports[place]) * PRIORITIES + priority, layout.ROOT_OTHER
+            mass = self.blamed.setdefault(key, [0.0, 0.0])
+            mass[0] += float(rest[0, place])
+            mass[1] += float(rest[1, place])
+        columns = np.flatnonzero((shares[MAIN] >= layout.ACTIVE_SHARE).any(axis=0)).tolist()
+        active = [_siblings(roots[column], topology) for column in columns]
+        if active:
+            self.ports.add(period, np.unique(np.concatenate(active)))
 
     def _add_queue(
         self, told: Told, port: int, begin_ns: int, end_ns: int, topology: Topology, logs: layout.Bools,
@@ -243,14 +246,6 @@ class SampledCascade:
             )
             self.evidence[device] = self.evidence.get(device, 0) | bits
 
-    def _add_port(self, period: Any, told: Told, port: int, length_ns: int, topology: Topology) -> None:
-        sums = self.ports.setdefault(port, [0.0] * PORT_SUMS)
-        sent, paused = float(period.sent_bytes[port]), float(period.paused_ns[port])
-        sums[SENT] += sent
-        sums[ACTIVE_NS] += length_ns
-        if paused > 0:
-            sums[SENT_STOPPED] += sent
-
     def told(self, topology: Topology) -> tuple[Ledger, Part]:
         """The cascade as a ledger, and what sampling adds to it."""
         hedged = self.periods < ENOUGH_PERIODS
@@ -271,13 +266,6 @@ class SampledCascade:
         for key, mass in self.blamed.items():
             if ns := round(mass[hedged]):
                 ledger.blamed_ns[key] = ns
-        ports = layout.new_state(len(topology.ports), layout.P_COLUMNS)
-        ports[:, [layout.P_RUN_BEGIN, layout.P_RUN_END]] = layout.NEVER
-        for port, counted in self.ports.items():
-            ports[port, layout.P_TX_BYTES] = round(counted[SENT])
-            ports[port, layout.P_STOPPED_BYTES] = round(counted[SENT_STOPPED])
-            group = int(topology.port_group[port])
-            ports[group, layout.P_GROUP_BINS_NS] = max(ports[group, layout.P_GROUP_BINS_NS], round(counted[ACTIVE_NS]))
         paused_ns = sum(sums[PAUSED] for sums in self.queues.values())
         part = Part(
             periods=self.periods,
@@ -287,8 +275,8 @@ class SampledCascade:
             repaired=self.repaired_ns / paused_ns if paused_ns else 0.0,
             exact=tuple(sorted(self.exact)),
             sampled=tuple(sorted(self.sampled)),
-            ports=ports,
-            held={port: (round(counted[HELD_NS]), round(counted[SENT_HELD])) for port, counted in self.ports.items()},
+            ports=self.ports.state_of_ports(topology),
+            held=self.ports.held(),
             excess={queue: sums[UNUSUAL] for queue, sums in self.queues.items()},
             evidence=dict(self.evidence),
             hedged=hedged,
@@ -298,32 +286,38 @@ class SampledCascade:
 
     def copy(self) -> SampledCascade:
         """A copy that further periods change alone."""
-        return copy.deepcopy(self)
+        twin = copy.copy(self)
+        for name in ("queues", "edges", "blamed", "members"):
+            setattr(twin, name, {key: list(sums) for key, sums in getattr(self, name).items()})
+        twin.ports, twin.evidence, twin.former_ids = self.ports.copy(), dict(self.evidence), list(self.former_ids)
+        twin.exact, twin.sampled = set(self.exact), set(self.sampled)
+        return twin
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         tables = [
             [[*_parts(key), *sums] for key, sums in getattr(self, name).items()]
-            for name in ("queues", "edges", "blamed", "members", "ports")
+            for name in ("queues", "edges", "blamed", "members")
         ]
         return [
-            self.start_ns, self.first_queue, self.last_ns, self.periods, self.length_ns, tables, self.counted_stops,
+            self.start_ns, self.first_queue, self.last_ns, self.periods, self.length_ns, tables, self.ports.state(),
+            self.counted_stops,
             self.timed_stops, self.repaired_ns, sorted(self.exact), sorted(self.sampled),
-            [list(entry) for entry in self.evidence.items()], self.former_ids,
+            [list(entry) for entry in self.evidence.items()], self.former_ids, self.polled_ns,
         ]  # fmt: skip
 
     @classmethod
     def of_state(cls, state: list[Any]) -> SampledCascade:
         """Continues from `state()`."""
-        start_ns, first_queue, last_ns, periods, length_ns, tables, counted, timed, repaired, *rest = state
-        exact, sampled, evidence, former_ids = rest
-        queues, edges, blamed, members, ports = tables
+        start_ns, first_queue, last_ns, periods, length_ns, tables, ports, counted, timed, repaired, *rest = state
+        exact, sampled, evidence, former_ids, polled_ns = rest
+        queues, edges, blamed, members = tables
         return cls(
             start_ns, first_queue, last_ns, periods, length_ns,
             {row[0]: row[1:] for row in queues}, {(row[0], row[1]): row[2:] for row in edges},
             {(row[0], row[1]): row[2:] for row in blamed}, {row[0]: row[1:] for row in members},
-            {row[0]: row[1:] for row in ports}, counted, timed, repaired, set(exact), set(sampled), dict(evidence),
-            list(former_ids),
+            PortSums.of_state(ports), counted, timed, repaired, set(exact), set(sampled), dict(evidence),
+            list(former_ids), polled_ns,
         )  # fmt: skip
 
     def carry(self, topology: Topology) -> None:
@@ -348,7 +342,7 @@ class SampledCascade:
         self.edges = {(queue(one), queue(other)): sums for (one, other), sums in self.edges.items()}
         self.blamed = {(queue(one), root(other)): sums for (one, other), sums in self.blamed.items()}
         self.members = {root(number): sums for number, sums in self.members.items()}
-        self.ports = {ports.get(port, port): sums for port, sums in self.ports.items()}
+        self.ports.carry(ports)
         self.exact = {devices.get(device, device) for device in self.exact}
         self.sampled = {devices.get(device, device) for device in self.sampled}
         self.evidence = {devices.get(device, device): bits for device, bits in self.evidence.items()}
@@ -358,17 +352,15 @@ def _parts(key: int | tuple[int, int]) -> tuple[int, ...]:
     return key if isinstance(key, tuple) else (key,)
 
 
-def _siblings(root: int, topology: Topology) -> set[int]:
+def _siblings(root: int, topology: Topology) -> Ints:
     """The ports whose bytes tell something of a root: its siblings, or the ports that face it."""
     if root & 3 == layout.ROOT_EGRESS:
         group = int(topology.port_group[(root >> 2) // PRIORITIES])
     elif root & 3 == layout.ROOT_HOST:
         group = int(topology.device_group[root >> 2])
     else:
-        return set()
-    if group < 0:
-        return set()
-    return set(topology.group_ports[topology.group_start[group] : topology.group_start[group + 1]].tolist())
+        group = -1
+    return topology.group_ports[slice(*topology.group_start[group : group + 2]) if group >= 0 else slice(0)]
 
 
 def with_priority(root: int, priority: int) -> int:

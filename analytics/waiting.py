@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analytics.layout import FOREVER, Ints
+from analytics.layout import FOREVER, NEVER, Ints
 from stream.record import Events, joined, picked
 
 
@@ -55,12 +55,12 @@ class Waiting:
         self._windows: list[_Part] = []
         self._others: list[_Part] = []
 
-    def add(self, rows: Named, windows_alone: bool = False, newest_ns: int = FOREVER) -> None:
-        """Takes rows in, none of which is later than `newest_ns`.
+    def add(self, rows: Named, windows_alone: bool = False, oldest_ns: int = NEVER, newest_ns: int = FOREVER) -> None:
+        """Takes rows in, none of which is older than `oldest_ns` or later than `newest_ns`.
 
         Whether they are windows alone makes no difference but for the time that it takes.
         """
-        (self._windows if windows_alone else self._others).append((rows, newest_ns))
+        (self._windows if windows_alone else self._others).append((rows, oldest_ns, newest_ns))
 
     def take(self, until_ns: int) -> tuple[Named, Named]:
         """Windows and others from before a time, which wait no more."""
@@ -70,20 +70,23 @@ class Waiting:
 
     def rows(self) -> tuple[Named, Named]:
         """Windows and others, which go on waiting."""
-        return Named.of(part for part, _ in self._windows), Named.of(part for part, _ in self._others)
+        return Named.of(part[0] for part in self._windows), Named.of(part[0] for part in self._others)
 
 
-_Part = tuple[Named, int]
-"""Rows, and what none of them is later than."""
+_Part = tuple[Named, int, int]
+"""Rows, and what none of them is older, and none later, than."""
 
 
 def _split(parts: list[_Part], until_ns: int) -> tuple[list[Named], list[_Part]]:
     due: list[Named] = []
     left: list[_Part] = []
-    for part, newest_ns in parts:
+    for part, oldest_ns, newest_ns in parts:
+        if oldest_ns >= until_ns:
+            left.append((part, oldest_ns, newest_ns))
+            continue
         before, rest = part.split(until_ns) if newest_ns >= until_ns else (part, part.none())
         if len(before.numbers):
             due.append(before)
         if len(rest.numbers):
-            left.append((rest, newest_ns))
+            left.append((rest, oldest_ns, newest_ns))
     return due, left

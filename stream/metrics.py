@@ -83,6 +83,7 @@ COUNTERS: dict[str, str] = {
     "step_flow_windows_dropped": "Windows of flows that could not be kept while cascades went on.",
     "step_port_windows_dropped": "Windows of ports beyond those kept to tell whose bytes stood in which queue.",
     "step_told_pauses_dropped": "Pauses beyond those kept to tell pieces that lost ends cut off from whole cascades.",
+    "step_cascades_told_with_polled_devices": "Cascades of logged pauses that are part of one of polled devices.",
     "step_changes_of_no_use": "Changes of the roster that were known already or came too late.",
     "step_pauses_without_open": "Pause intervals whose beginning was not seen.",
     "step_pauses_without_close": "Pauses that began again before they had ended.",

@@ -90,6 +90,7 @@ def run_detect(args: argparse.Namespace) -> int:
 def run_correlate(args: argparse.Namespace) -> int:
     """Works as correlate."""
     from analytics.correlate import Correlate
+    from analytics.warm_up import warm_up
     from stream.cost_limit import CostLimit
     from stream.health_teller import HealthTeller
     from stream.kafka_settings import connect
@@ -108,6 +109,8 @@ def run_correlate(args: argparse.Namespace) -> int:
         step.recall(read_cascades(settings, since))
 
     with stop_on_signals() as stop, _metrics(args) as tell:
+        # Before it is a member of a group that waits for it.
+        warm_up()
         if connect(settings).embedded:
             step = make()
             recall(step, {})

@@ -36,8 +36,8 @@ def some_stops(random: Random) -> list[tuple[int, int]]:
 def made(begin_ns: int, end_ns: int, own: list[Window], other: list[Window]) -> np.ndarray:
     out = np.zeros((1, OUT_COLUMNS))
     locate(
-        begin_ns, end_ns, np.array([0, len(own)]), np.array(own, np.int64).reshape(-1, 4),
-        np.array([0, len(other)]), np.array(other, np.int64).reshape(-1, 4), out, np.zeros(MAX_EDGES, np.int64),
+        begin_ns, end_ns, np.array([[0, len(own)]]), np.array(own, np.int64).reshape(-1, 4),
+        np.array([[0, len(other)]]), np.array(other, np.int64).reshape(-1, 4), out, np.zeros(MAX_EDGES, np.int64),
         np.zeros(MAX_EDGES),
     )  # fmt: skip
     return out[0]

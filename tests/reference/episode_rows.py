@@ -13,6 +13,7 @@ from tests.reference.waiting_rows import PRIORITIES, Row
 
 LATEST_NS = 1 << 62
 NEVER = -(1 << 62)
+FOREVER = 1 << 62
 BYTES, FLOW, DEPTH = 0, 1, 2
 TELLS_DEPTH, TELLS_BYTES, TELLS_MARKS = 1, 2, 4
 PAUSES = {"PAUSE_OPEN", "PAUSE_INTERVAL"}
@@ -52,9 +53,10 @@ def by_name(events: Any) -> list[Event]:
 
 
 class Glance(NamedTuple):
-    """What a batch holds: rows from before a time, the latest time, rows of pauses, of parts of a host, of windows."""
+    """What a batch holds: rows from before a time, its times, rows of pauses, of parts of a host, of windows."""
 
     late: int
+    oldest_ns: int
     newest_ns: int
     pauses: int
     inside: int
@@ -65,6 +67,7 @@ def glance(events: Sequence[Event], due_ns: int) -> Glance:
     """Counts, each by a pass of its own."""
     return Glance(
         sum(event.time_ns < due_ns for event in events),
+        min((event.time_ns for event in events), default=FOREVER),
         max((event.time_ns for event in events), default=NEVER),
         sum(event.name in PAUSES for event in events),
         sum(event.name in OF_PARTS for event in events),

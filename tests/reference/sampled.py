@@ -12,6 +12,7 @@ from tests.reference.topology import Fabric, Port
 
 MEMORY_NS = 20_000.0
 LEAST_CAUSE = 0.001
+FAINT = 1e-4
 ROUNDS = 60
 Root = tuple[str, ...]
 
@@ -77,9 +78,14 @@ class Chain:
         self.stopped = sorted(port for port, ns in counted.paused_ns.items() if ns > 0)
         self.edges = {port: self._edges(port) for port in self.stopped}
         """By stopped port: egress, depth, share."""
-        self.weights = {
-            capped: {port: self._weights(port, capped) for port in self.stopped} for capped in (False, True)
-        }
+        self.weights: dict[bool, dict[Port, dict[Port, float]]] = {False: {}, True: {}}
+        for port in self.stopped:
+            by_rule = [self._weights(port, capped) for capped in (False, True)]
+            counts = {egress for weights in by_rule for egress, weight in weights.items() if weight >= FAINT}
+            self.edges[port] = [edge for edge in self.edges[port] if edge[0] in counts]
+            for capped, weights in enumerate(by_rule):
+                total = sum(weights[egress] for egress in counts)
+                self.weights[bool(capped)][port] = {egress: weights[egress] / total for egress in counts}
         self.reaches = self._reaches()
 
     def blame(self, rule: str) -> dict[Port, dict[Root, float]]:
