@@ -43,7 +43,7 @@ class Stall(msgspec.Struct, frozen=True):
     waited at the barrier in them, fault or not: the last one's time less the median one's, times ranks.
     `mean_ns`, `mean_usual_ns`: of a rank, over all ranks, in these steps and before. `ranks_behind`: the smallest set
     that was last together, none where no rank stands out. `own_compute`: whether ranks were judged by compute alone.
-    `cause`: `cascade` (their ids in `cascades`), `not_the_fabric`, or `unknown`.
+    `cause`: `cascade` (their ids in `cascades`, and where each began in `began`), `not_the_fabric`, or `unknown`.
     """
 
     job: str
@@ -63,6 +63,7 @@ class Stall(msgspec.Struct, frozen=True):
     ranks_behind: tuple[Behind, ...]
     cause: str = UNKNOWN
     cascades: tuple[str, ...] = ()
+    began: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -220,11 +221,21 @@ def joined(stall: Stall, finals: Sequence[Cascade]) -> Stall:
     behind = at_hosts if stall.own_compute and hosts else (at_hosts or near)
     if behind:
         worst = sorted(behind, key=lambda cascade: (-cascade.pause_ns, cascade.start_ns, cascade.id))
-        ids = tuple(cascade.id for cascade in worst[:MAX_BEHIND])
-        return msgspec.structs.replace(stall, cause=CASCADE, cascades=ids)
+        told = worst[:MAX_BEHIND]
+        ids, began = tuple(cascade.id for cascade in told), tuple(map(_began, told))
+        return msgspec.structs.replace(stall, cause=CASCADE, cascades=ids, began=began)
     if stall.own_compute and hosts:
         return msgspec.structs.replace(stall, cause=NOT_THE_FABRIC)
     return stall
+
+
+def _began(cascade: Cascade) -> str:
+    """Its largest root and the class of that, "" where none is known."""
+    root = max(cascade.roots, key=lambda root: (root.share_ppm, root.device, root.port), default=None)
+    if root is None:
+        return ""
+    place = f"{root.device}:{root.port}" if root.port else root.device
+    return f"{place}, {root.root_class}{', suspected' if cascade.suspect_set else ''}"
 
 
 def _last(times: dict[tuple[str, str], int], length_ns: int) -> dict[tuple[str, str], int]:

@@ -54,8 +54,11 @@ def stall_sentences(stall: Stall, price: float | None = None, local: bool = Fals
         f" {stall.waiting_rank_ns / 1e9:,.1f} rank-seconds",
     ]
     if stall.cause == CASCADE:
-        ids = ", ".join(printable(each) for each in stall.cascades)
-        said.append(f"   behind it: cascade {ids}")
+        behind = [
+            f"cascade {printable(name)}{f' ({printable(began)})' if began else ''}"
+            for name, began in zip(stall.cascades, stall.began, strict=True)
+        ]
+        said.append(f"   behind it: {', '.join(behind)}")
     elif stall.cause == NOT_THE_FABRIC:
         said.append("   behind it: not the fabric: the rank's own compute, and no pause in that time explains it")
     else:

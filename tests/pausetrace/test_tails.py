@@ -130,3 +130,6 @@ def test_kafka_tells_what_the_trace_does_and_which_cascade_of_polls_is_behind_it
     publish(embedded_broker.settings, suspects, elsewhere)
     (told,) = told_json(servers, capsys)[0]["stalls"]
     assert (told["cause"], told["cascades"]) == ("cascade", ["polled"])
+    assert main(["tails", *servers]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "behind it: cascade polled (h141, slow_receiver_pcie, suspected)" in said
