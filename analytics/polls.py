@@ -72,12 +72,12 @@ class Polls:
     def take(self, events: Events, ports: Ints, topology: Topology, since_ns: int, most_ns: int) -> None:
         """Takes settled rows from a time on in; one longer than `most_ns` counts as if it had begun later."""
         self._grow(topology)
-        tables = (self._own, self._other, self._counts)
+        own, other, counts = (table.room(len(events)) for table in (self._own, self._other, self._counts))
         filled = sort_out(
-            words(events), ports, since_ns, most_ns, topology.port_peer, topology.port_device,
-            *(table.room(len(events)) for table in tables), self._tells_since,
+            words(events), ports, since_ns, most_ns, topology.port_peer, topology.port_device, own, other, counts,
+            self._tells_since,
         )  # fmt: skip
-        for table, count in zip(tables, filled, strict=True):
+        for table, count in zip((self._own, self._other, self._counts), filled, strict=True):
             table.fill(count)
 
     def take_stops(self, rows: Ints) -> None:

@@ -50,10 +50,19 @@ def taken(events: Events, ports: np.ndarray, parts: int) -> tuple[Windows, Windo
     tables = Windows(PAUSE_COLUMNS), Windows(PAUSE_COLUMNS), Windows(COUNT_COLUMNS)
     since = np.full((DEVICES, TABLES), layout.FOREVER)
     for part in np.array_split(np.arange(len(events)), parts):
-        room = [table.room(len(part)) for table in tables]
+        own, other, counted = (table.room(len(part)) for table in tables)
         of_device = np.arange(PORTS) // 2
         counts = sort_out(
-            words(picked(events, part)), ports[part], 11_000, MOST_NS, np.array(PEERS), of_device, *room, since
+            words(picked(events, part)),
+            ports[part],
+            11_000,
+            MOST_NS,
+            np.array(PEERS),
+            of_device,
+            own,
+            other,
+            counted,
+            since,
         )
         for table, count in zip(tables, counts, strict=True):
             table.fill(count)
