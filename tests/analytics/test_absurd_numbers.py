@@ -138,7 +138,7 @@ def test_a_stream_of_more_ports_than_a_row_can_number_is_refused_and_what_came_b
 
 
 def test_polls_of_a_nanosecond_over_all_of_time_are_walked_by_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = []
+    steps: list[None] = []
     step = Sampled.step
     monkeypatch.setattr(Sampled, "step", lambda *arguments: steps.append(step(*arguments)))
     detect, correlate = Detect(), Correlate()
