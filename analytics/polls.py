@@ -72,12 +72,12 @@ class Polls:
     def take(self, events: Events, ports: Ints, topology: Topology, since_ns: int, most_ns: int) -> None:
         """Takes settled rows from a time on in; one longer than `most_ns` counts as if it had begun later."""
         self._grow(topology)
-        tables = (self._own, self._other, self._counts)
+        own, other, counts = (table.room(len(events)) for table in (self._own, self._other, self._counts))
         filled = sort_out(
-            words(events), ports, since_ns, most_ns, topology.port_peer, topology.port_device,
-            *(table.room(len(events)) for table in tables), self._tells_since,
+            words(events), ports, since_ns, most_ns, topology.port_peer, topology.port_device, own, other, counts,
+            self._tells_since,
         )  # fmt: skip
-        for table, count in zip(tables, filled, strict=True):
+        for table, count in zip((self._own, self._other, self._counts), filled, strict=True):
             table.fill(count)
 
     def take_stops(self, rows: Ints) -> None:
@@ -179,12 +179,13 @@ class Polls:
         self, queues: Ints, ports: Ints, begin_ns: int, end_ns: int, before: Floats, peak: Floats, sent: Floats
     ) -> None:
         """A stopped queue cannot drain but by what it sends: until then its last depth is there, whatever is told."""
-        held = before.astype(np.int64)
+        most = float(layout.FOREVER)
+        held = np.minimum(before, most).astype(np.int64)
         if len(self._held):
             at = np.minimum(np.searchsorted(self._held[:, HELD_QUEUE], queues), len(self._held) - 1)
             known = (self._held[at, HELD_QUEUE] == queues) & (self._held[at, HELD_UNTIL] == begin_ns)
             held = np.where(known, self._held[at, HELD_BYTES], held)
-        depth = np.maximum(peak[ports].astype(np.int64), held)
+        depth = np.maximum(np.minimum(peak[ports], most).astype(np.int64), held)
         peak[ports] = depth
         left = np.where((sent[ports] < depth) | (depth > held), depth, 0)
         gone = np.isin(self._held[:, HELD_QUEUE], queues)

@@ -6,7 +6,8 @@ queue was stopped, and by what it is known.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,7 +59,11 @@ class Stops(NamedTuple):
 
     def where(self, chosen: Bools | Ints) -> Stops:
         """Some of them."""
-        return Stops(*(column[chosen] for column in self))
+        return _stops(column[chosen] for column in self)
+
+
+def _stops(columns: Iterable[Any]) -> Stops:
+    return Stops(*columns)
 
 
 def located(own: ByQueue, other: ByQueue, begin_ns: int, end_ns: int) -> Located:
@@ -83,7 +88,8 @@ def spread(windows: ByQueue, begin_ns: int, end_ns: int) -> Floats:
     start, end = windows.windows[:, START - 1], windows.windows[:, END - 1]
     overlap = np.maximum(np.minimum(end, end_ns) - np.maximum(start, begin_ns), 0)
     parts = np.maximum(windows.windows[:, FIRST - 1], 0) * (overlap / np.maximum(end - start, 1))
-    return np.bincount(np.repeat(np.arange(len(windows.keys)), np.diff(windows.start)), parts)
+    of = np.repeat(np.arange(len(windows.keys)), np.diff(windows.start))
+    return np.bincount(of, parts).astype(np.float64)
 
 
 def told_stops(
@@ -135,7 +141,7 @@ def told_stops(
     counts, of_all = (paused_ns > 0) & ~by_log, code == PRIORITIES
     # What a log tells counts before polls, and what is told of a priority before what is told of all together.
     ordered = (_by_logs(logged, begin_ns, end_ns), polled.where(counts & ~of_all), polled.where(counts & of_all))
-    every = Stops(*(np.concatenate(columns) for columns in zip(*ordered, strict=True)))
+    every = _stops(np.concatenate(columns) for columns in zip(*ordered, strict=True))
     every = every.where(np.lexsort((every.ports, every.priority)))
     first = np.ones(len(every.ports), np.bool_)
     first[1:] = (every.priority[1:] != every.priority[:-1]) | (every.ports[1:] != every.ports[:-1])
@@ -147,7 +153,8 @@ def _by_logs(logged: Ints, begin_ns: int, end_ns: int) -> Stops:
     keys, of = np.unique(near[:, LOG_KEY], return_inverse=True)
     inside = np.minimum(near[:, LOG_END], end_ns) - np.maximum(near[:, LOG_START], begin_ns)
     begun = np.bincount(of, near[:, LOG_START] >= begin_ns, minlength=len(keys))
-    paused_ns, no = np.bincount(of, inside, minlength=len(keys)), np.zeros(len(keys), np.bool_)
+    paused_ns = np.bincount(of, inside, minlength=len(keys)).astype(np.float64)
+    no = np.zeros(len(keys), np.bool_)
     return Stops(
         keys % CODES, keys // CODES, np.maximum(begun, LEAST_STOPS), paused_ns, np.zeros(len(keys)), ~no, no, no
     )

@@ -9,12 +9,13 @@ import pytest
 
 from analytics.correlate import Correlate
 from analytics.detect import Detect
+from analytics.sampled import Sampled
 from stream import messages
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import Cascade
 from stream.errors import WireError
 from stream.facts import Device, FactStream, Link, Port
-from stream.kinds import BY_CODE, INT64_MAX, KINDS, PFC_XOFF, PFC_XON, UNKNOWN
+from stream.kinds import BY_CODE, INT64_MAX, KINDS, PFC_PAUSED, PFC_XOFF, PFC_XON, SIDE_RX, UNKNOWN
 from stream.messages import Item
 from stream.record import MAX_TIME_NS, empty_events
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
@@ -134,3 +135,23 @@ def test_a_stream_of_more_ports_than_a_row_can_number_is_refused_and_what_came_b
         else:
             with pytest.raises(WireError, match="more than 65535 ports"):
                 detect.process([batch])
+
+
+def test_polls_of_a_nanosecond_over_all_of_time_are_walked_by_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[None] = []
+    step = Sampled.step
+    monkeypatch.setattr(Sampled, "step", lambda *arguments: steps.append(step(*arguments)))
+    detect, correlate = Detect(), Correlate()
+    key = StreamKey("f", "s", "e", "pfc", "a")
+    found: list[Item] = []
+    events = empty_events(3)
+    events["kind"], events["priority"], events["side"] = PFC_PAUSED, 3, SIDE_RX
+    events["time_ns"] = events["span_ns"] = (10**9, 10**18, MAX_TIME_NS // 2)
+    events["value"] = 10**6
+    down = SourceDown("f", "s", "e", MAX_TIME_NS, (StreamDown("pfc", "a", 2),))
+    up = SourceUp("f", "s", "e", 0, (StreamUp("pfc", "a", 1),))
+    for item in (*facts(random.Random(0)), up, Batch(key, 0, MAX_TIME_NS, PORTS, events), down):
+        found += correlate.process([*([] if isinstance(item, Batch) else [item]), *detect.process([item])])
+    assert sum(isinstance(cascade, Cascade) for cascade in found) == 3
+    # A window tells of few periods; then come 10 ms, in periods of 20 us, until nothing more belongs to its cascade.
+    assert len(steps) < 3 * 600
