@@ -18,6 +18,7 @@ from analytics import layout
 from analytics.coverage import coverage_of
 from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, input_stream
+from analytics.heard import heard_ns
 from analytics.layout import FOREVER, NEVER
 from analytics.pause_logs import LAG_NS
 from analytics.rows import glance
@@ -286,6 +287,7 @@ class Correlate:
         if pauses:
             self._end_pauses(fabric, state.follow(events, named, pauses_alone))
         fabric.waiting.add(Named(events, named), windows_alone, newest_ns)
+        state.newest_ns = max(state.newest_ns, newest_ns)
         fabric.newest_ns = max(fabric.newest_ns, newest_ns)
         fabric.changed = True
 
@@ -361,11 +363,13 @@ class Correlate:
         others: Named,
         until_ns: int,
         publish: Callable[[Closed], None],
+        heard_ns: int = FOREVER,
     ) -> list[Cascade]:
         """Feeds rows, all from before until_ns, to an engine, with the facts and windows that come to hold meanwhile.
 
         Here names are resolved, by the facts that hold at the time of each row (docs/decisions/0005). Of the fabric's
-        own engine, returns the verdicts on ranks that are slow without any cascade.
+        own engine, returns the verdicts on ranks that are slow without any cascade. Polled periods count that end up to
+        `heard_ns`.
         """
         not_the_fabric: list[Cascade] = []
         facts = sorted((entry for entry in fabric.facts if entry[0] < until_ns), key=_fact_order)
@@ -391,7 +395,7 @@ class Correlate:
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - lag_ns
             keep_ns = layout.GAP_NS + horizon_ns + engine.sampled.keep_ns(horizon_ns)
             on_closed = partial(_tell, engine, publish)
-            for due_ns in engine.sampled.due(stop_ns, fabric.announced):
+            for due_ns in engine.sampled.due(stop_ns, fabric.announced, heard_ns):
                 # Period by period, so that what closes is told in the same order however far this goes.
                 engine.advance(min(due_ns - horizon_ns - lag_ns, settled_ns), keep_ns, on_closed)
                 engine.sampled.step(due_ns, engine.topology, fabric.announced, on_closed)
@@ -443,7 +447,9 @@ class Correlate:
         windows, others = fabric.waiting.rows()
         ahead.wanted = wanted
         ahead.logs.newest_ns = fabric.newest_ns
-        self._advance(fabric, ahead, windows, others, MARK_END, publish)
+        # What is polled is looked at period by period, as soon as all devices have told of one.
+        heard = heard_ns(fabric.streams, fabric.announced, fabric.newest_ns)
+        self._advance(fabric, ahead, windows, others, MARK_END, publish, heard)
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out

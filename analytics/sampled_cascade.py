@@ -21,6 +21,8 @@ from analytics.topology import PRIORITIES, Topology
 
 ENOUGH_PERIODS = 3
 """Below, one period decides too much: the rules' mean is reported, and as a suspect set (docs/sampled.md)."""
+JITTER = 1.1
+"""Polls that are so many times as long as a period count as of its length."""
 FULL_SHARE = 0.99
 """A queue that was stopped for so much of a period was stopped for all of it, as clocks round."""
 
@@ -142,8 +144,9 @@ class SampledCascade:
         at = np.searchsorted(told.ports, ports)
         paused = period.paused_ns[ports]
         if begin_ns >= self.last_ns:
-            # Polls longer than the period tell of fewer periods.
-            weights = length_ns / np.maximum(told.length_ns[at], length_ns)
+            # Polls longer than the period tell of fewer periods; by how much polls jitter makes none longer.
+            longer = told.length_ns[at] > JITTER * length_ns
+            weights = np.where(longer, length_ns / np.maximum(told.length_ns[at], length_ns), 1.0)
             self.periods += float((weights * paused).sum() / paused.sum())
         self.last_ns = max(self.last_ns, end_ns)
         self.length_ns = max(self.length_ns, length_ns, int(told.length_ns[at].max(initial=0.0)))
