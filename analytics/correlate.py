@@ -83,9 +83,8 @@ class Correlate:
                 out += self._end_life(fabric)
                 fabric = self._fabrics[fabric.engine.fabric]
                 out += self._settle(fabric)
-            if self._provisional and fabric.changed and self._limit.allows():
-                with self._limit.spending():
-                    out += self._provisional_revisions(fabric)
+            if self._provisional:
+                out += self._look_ahead(fabric)
         return out
 
     def standing(self) -> dict[str, dict[StreamKey, Standing]]:
@@ -289,7 +288,10 @@ class Correlate:
         fabric.waiting.add(Named(events, named), windows_alone, newest_ns)
         state.newest_ns = max(state.newest_ns, newest_ns)
         fabric.newest_ns = max(fabric.newest_ns, newest_ns)
-        fabric.changed = True
+        fabric.logs_pauses |= pauses > 0
+        # Where polls alone tell of pauses, all that came is looked at when a period is over.
+        first = fabric.next_look_ns == FOREVER and batch.stream.source.endswith("|pfc")
+        fabric.changed |= first or fabric.logs_pauses
 
     def _take_fact(self, fabric: Fabric, state: Stream, fact: Fact) -> None:
         # Valid from before its stream's mark is late: such a fact holds from the mark on, whenever it is read.
@@ -408,7 +410,17 @@ class Correlate:
                 )
         return not_the_fabric
 
-    def _provisional_revisions(self, fabric: Fabric) -> list[Item]:
+    def _look_ahead(self, fabric: Fabric) -> list[Item]:
+        """Provisional revisions, where something is new: rows, or a polled period of which all devices have told."""
+        if not fabric.changed and fabric.next_look_ns == FOREVER:
+            return []
+        heard = heard_ns(fabric.streams, fabric.announced, fabric.newest_ns)
+        if not (fabric.changed or heard >= fabric.next_look_ns) or not self._limit.allows():
+            return []
+        with self._limit.spending():
+            return self._provisional_revisions(fabric, heard)
+
+    def _provisional_revisions(self, fabric: Fabric, heard: int) -> list[Item]:
         """Numbered revisions of cascades that are not final and have changed since their last revision."""
         fabric.changed = False
         ahead = fabric.engine.copy()
@@ -447,9 +459,8 @@ class Correlate:
         windows, others = fabric.waiting.rows()
         ahead.wanted = wanted
         ahead.logs.newest_ns = fabric.newest_ns
-        # What is polled is looked at period by period, as soon as all devices have told of one.
-        heard = heard_ns(fabric.streams, fabric.announced, fabric.newest_ns)
         self._advance(fabric, ahead, windows, others, MARK_END, publish, heard)
+        fabric.next_look_ns = ahead.sampled.next_end_ns()
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out

@@ -69,6 +69,10 @@ class Fabric:
     finals: set[str] = field(default_factory=set)
     """Ids that were final before this process began: no revision may follow them."""
     changed: bool = False
+    logs_pauses: bool = False
+    """Whether any device has logged a pause."""
+    next_look_ns: int = 0
+    """Where the polled period ends that provisional revisions come to next; FOREVER while nothing is paused."""
 
     def __post_init__(self) -> None:
         self.slow_ranks.stragglers.counters = self.asked.counters = self.engine.counters

@@ -1,6 +1,6 @@
-"""How far polled devices have been heard: of periods up to then, nothing that a provisional look would need is on its way.
+"""How far polled devices have been heard: of periods up to then, nothing is on its way that a first look would miss.
 
-In: the streams of a fabric. Out: a time. Finals do not ask for it: they wait for promises and for lost polls.
+In: the streams of a fabric. Out: a time, for provisional revisions; finals wait for promises, and for lost polls.
 """
 
 from __future__ import annotations

@@ -205,9 +205,7 @@ class Publisher:
             if stream.waiting_since_s is not None:
                 if now_s - stream.waiting_since_s >= self._batch_age_s:
                     self._send_sealed(stream, stream.seal(now_s))
-            elif now_s - stream.sealed_at_s >= stream.rest_s and (
-                self._idle_mark_ns is not None or stream.has_losses
-            ):
+            elif now_s - stream.sealed_at_s >= stream.rest_s and (self._idle_mark_ns is not None or stream.has_losses):
                 if self._idle_mark_ns is not None:
                     stream.promise(self._idle_mark_ns(stream.key), self._clock_ns())
                 self._send_sealed(stream, stream.seal(now_s))
