@@ -137,7 +137,8 @@ def test_files_are_included(tmp_path: Path) -> None:
         ('[targets.a]\nintervals = { queues = "1s" }\n', 4, "did you mean 'queue'?"),
         (
             '[groups.g]\nprofile = "sonic"\nintervals = { depth = "500ms" }\n[targets.a]\ngroup = "g"\n',
-            5, "groups.g.intervals: depth: sonic takes 1000 ms at least",
+            5,
+            "groups.g.intervals: depth: sonic takes 1000 ms at least",
         ),
         *(
             (f'[targets.a]\naddress = "{address}"\n', 4, "is no address")
