@@ -26,7 +26,7 @@ OWNERS = [TRACE.devices[device] for device in TRACE.ports.device.tolist()]
 OF_SWITCHES = [port for port, device in enumerate(TRACE.ports.device.tolist()) if TRACE.roles[device] != "host"]
 CABLES = {(OWNERS[port], OWNERS[int(TRACE.ports.peer[port])]) for port in OF_SWITCHES}
 SIDES = {"rx_pause_frames": kinds.SIDE_RX, "tx_pause_frames": kinds.SIDE_TX}
-TELLS_TIME = {"sonic", "eos", "cumulus"}
+TELLS_TIME = {"sonic", "sonic-defaults", "eos", "cumulus"}
 
 
 async def told_by(vendor: str, folder: Path) -> tuple[dict[str, int], Events, set[tuple[str, str]]]:
