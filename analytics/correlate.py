@@ -289,9 +289,8 @@ class Correlate:
         state.newest_ns = max(state.newest_ns, newest_ns)
         fabric.newest_ns = max(fabric.newest_ns, newest_ns)
         fabric.logs_pauses |= pauses > 0
-        # Where polls alone tell of pauses, all that came is looked at when a period is over.
-        first = fabric.next_look_ns == FOREVER and batch.stream.source.endswith("|pfc")
-        fabric.changed |= first or fabric.logs_pauses
+        # Where polls alone tell of pauses, all that came is looked at when a period is over, or once it was looked at.
+        fabric.changed |= fabric.logs_pauses or fabric.is_news(batch.stream, events)
 
     def _take_fact(self, fabric: Fabric, state: Stream, fact: Fact) -> None:
         # Valid from before its stream's mark is late: such a fact holds from the mark on, whenever it is read.
@@ -460,7 +459,7 @@ class Correlate:
         ahead.wanted = wanted
         ahead.logs.newest_ns = fabric.newest_ns
         self._advance(fabric, ahead, windows, others, MARK_END, publish, heard)
-        fabric.next_look_ns = ahead.sampled.next_end_ns()
+        fabric.looked_ns, fabric.next_look_ns = ahead.sampled.next_period_ns()
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out

@@ -12,6 +12,8 @@ from analytics.announced import Announced
 from analytics.asked_names import AskedNames
 from analytics.detect import episode_stream
 from analytics.engine import Engine
+from analytics.heard import POLLED
+from analytics.layout import FOREVER
 from analytics.not_the_fabric import NotTheFabric
 from analytics.streams import Stream
 from analytics.waiting import Named, Waiting
@@ -19,7 +21,7 @@ from stream import messages
 from stream.batch import Batch, StreamKey
 from stream.cascade import Cascade
 from stream.facts import Device, Fact, Idle, Link
-from stream.record import EVENT
+from stream.record import EVENT, Events
 from stream.roster import RosterChange, SourceUp
 from stream.topics import FACTS, RAW
 
@@ -71,8 +73,9 @@ class Fabric:
     changed: bool = False
     logs_pauses: bool = False
     """Whether any device has logged a pause."""
+    looked_ns: int = 0
     next_look_ns: int = 0
-    """Where the polled period ends that provisional revisions come to next; FOREVER while nothing is paused."""
+    """Where the polled period begins and ends that provisional revisions come to next; FOREVER if nothing is paused."""
 
     def __post_init__(self) -> None:
         self.slow_ranks.stragglers.counters = self.asked.counters = self.engine.counters
@@ -80,6 +83,13 @@ class Fabric:
     def waited_ns(self) -> int | None:
         """What every stream that counts has promised; None where there is no such stream."""
         return min((s.promised_ns() for s in self.streams.values() if not s.suspended), default=None)
+
+    def is_news(self, stream: StreamKey, events: Events) -> bool:
+        """Whether polled rows tell of first pauses, or of a period that provisional revisions have told of already."""
+        topic = stream.source.rpartition("|")[2]
+        if self.next_look_ns == FOREVER:
+            return topic == "pfc"
+        return topic in POLLED and int((events["time_ns"] - events["span_ns"]).min()) < self.looked_ns
 
     def counts(self) -> tuple[int, int]:
         """Streams that have not ended: those that it waits for, and those suspended."""

@@ -12,7 +12,7 @@ from analytics.layout import FOREVER
 from analytics.streams import Stream
 from stream.batch import StreamKey
 
-TOPICS = ("pfc", "queue", "ecn")
+POLLED = ("pfc", "queue", "ecn")
 """Of what a polled period is told by."""
 MOST_PERIODS, MOST_NS = 2, 1_000_000_000
 """Who is further behind the others than so many periods and so long has lost polls, or is gone."""
@@ -29,7 +29,7 @@ def heard_ns(streams: Mapping[StreamKey, Stream], announced: Announced, newest_n
         if 0 < stream.period_ns <= period_ns
         and not stream.suspended
         and not stream.down
-        and key.source.rpartition("|")[2] in TOPICS
+        and key.source.rpartition("|")[2] in POLLED
     ]
     if not heard:
         return FOREVER

@@ -109,9 +109,11 @@ class Sampled:
                 return
             yield due_ns
 
-    def next_end_ns(self) -> int:
-        """Where the period ends that is looked at next; FOREVER while nothing is paused."""
-        return layout.FOREVER if self._next_ns == layout.NEVER else self._next_ns + self._period_ns
+    def next_period_ns(self) -> tuple[int, int]:
+        """Where the period that is looked at next begins and ends; FOREVER while nothing is paused."""
+        if self._next_ns == layout.NEVER:
+            return layout.FOREVER, layout.FOREVER
+        return self._next_ns, self._next_ns + self._period_ns
 
     def _begin(self, announced: Announced) -> bool:
         """Lays the grid of periods by the first window of pauses, so that polls that are aligned fit it."""
