@@ -454,6 +454,9 @@ class Correlate:
             )
             fabric.provisional[closed.id] = Provisional(now, first_queue)
             out.append(now)
+            if closed.sampled is not None:
+                # Polls of other devices have come since, and show that they are one.
+                out.extend(_merged(fabric, closed, now, ahead))
 
         windows, others = fabric.waiting.rows()
         ahead.wanted = wanted
@@ -483,19 +486,26 @@ def _add_fact(fabric: Fabric, fact: Fact, from_ns: int) -> None:
 def _ended_by(fabric: Fabric, closed: Closed, final: Cascade) -> list[Cascade]:
     """The last revisions of provisional cascades that are part of a final one of another id."""
     fabric.provisional.pop(final.id, None)
+    return _merged(fabric, closed, final, fabric.engine)
+
+
+def _merged(fabric: Fabric, closed: Closed, said: Cascade, engine: Engine) -> list[Cascade]:
+    """The last revisions of provisional cascades that are part of another one by what an engine knows."""
     beginnings: set[tuple[int, int]] | None = None
     ended = []
     for name, provisional in list(fabric.provisional.items()):
+        if name == said.id:
+            continue
         start_ns = provisional.said.start_ns
         tally = closed.ledger.queues.get(provisional.first_queue)
         inside = tally is not None and tally.first_ns <= start_ns <= tally.last_ns
         if inside and beginnings is None:
-            beginnings = fabric.engine.beginnings()
+            beginnings = engine.beginnings()
         goes_on = beginnings is not None and (start_ns, provisional.first_queue) in beginnings
         if name in closed.ledger.former_ids or (inside and not goes_on):
             del fabric.provisional[name]
             revision = _next_revision(provisional)
-            ended.append(msgspec.structs.replace(provisional.said, revision=revision, merged_into=final.id))
+            ended.append(msgspec.structs.replace(provisional.said, revision=revision, merged_into=said.id))
     return ended
 
 
