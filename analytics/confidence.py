@@ -76,13 +76,8 @@ def confidence_of(
         time *= pauses / (pauses + lost)
     beside, pieces = _cut_off(engine, closed)
     time /= 1.0 + pieces
-    hosts = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
-    readings = (reading for host in hosts for reading in engine.noted.pcie.get(host, ()))
-    host_known = any(reading.time_ns <= closed.end_ns for reading in readings)
-    found_inside = any(inside.get(host * 4 + layout.ROOT_HOST) for host in hosts)
-    # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
-    kinds_seen = 1 + seen.reports.bit_count() + int(host_known or found_inside) if seen.reports else 1
-    evidence = min(1.0, kinds_seen / EVIDENCE_KINDS)
+    hosts, host_known, found_inside = hosts_seen(engine, closed, shares, inside)
+    evidence = evidence_of(seen.reports, host_known or found_inside)
     # Blame of a switch whose queues nobody saw is not placed at any of them: no evidence covers it. Nor is blame of a
     # queue that may have been stopped itself, unseen.
     unplaced = sum(ppm for root, ppm in shares.items() if root & 3 == layout.ROOT_UNKNOWN or root in seen.blind_roots)
@@ -111,6 +106,23 @@ def confidence_of(
 def sentences_of(missing: Iterable[tuple[str, object]]) -> tuple[str, ...]:
     """Of pairs of words and what they are of, a sentence each: words alone, or with the names of a set."""
     return tuple(f"{what} {some(sorted(of))}" if isinstance(of, set) else what for what, of in missing if of)
+
+
+def hosts_seen(
+    engine: Engine, closed: Closed, shares: dict[int, int], inside: Mapping[int, Sequence[Finding]]
+) -> tuple[list[int], bool, bool]:
+    """The hosts among the roots, whether a PCIe link of theirs was read, and whether anything was found inside them."""
+    hosts = [root >> 2 for root, ppm in shares.items() if root & 3 == layout.ROOT_HOST and ppm >= ACCEPT_PPM]
+    readings = (reading for host in hosts for reading in engine.noted.pcie.get(host, ()))
+    host_known = any(reading.time_ns <= closed.end_ns for reading in readings)
+    return hosts, host_known, any(inside.get(host * 4 + layout.ROOT_HOST) for host in hosts)
+
+
+def evidence_of(reports: int, by_hosts: bool) -> float:
+    """What is left of a confidence by the kinds of evidence: bits REPORTS_* of switches, and that of hosts."""
+    # With no switch that reports anything, nobody has seen a queue: host evidence alone names no cascade's root.
+    kinds_seen = 1 + reports.bit_count() + int(by_hosts) if reports else 1
+    return min(1.0, kinds_seen / EVIDENCE_KINDS)
 
 
 def losses(engine: Engine, closed: Closed) -> dict[str, int]:

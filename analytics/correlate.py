@@ -18,6 +18,7 @@ from analytics import layout
 from analytics.coverage import coverage_of
 from analytics.engine import Closed, Engine
 from analytics.fabric import Fabric, Provisional, input_stream
+from analytics.heard import heard_ns
 from analytics.layout import FOREVER, NEVER
 from analytics.pause_logs import LAG_NS
 from analytics.rows import glance
@@ -82,9 +83,8 @@ class Correlate:
                 out += self._end_life(fabric)
                 fabric = self._fabrics[fabric.engine.fabric]
                 out += self._settle(fabric)
-            if self._provisional and fabric.changed and self._limit.allows():
-                with self._limit.spending():
-                    out += self._provisional_revisions(fabric)
+            if self._provisional:
+                out += self._look_ahead(fabric)
         return out
 
     def standing(self) -> dict[str, dict[StreamKey, Standing]]:
@@ -286,8 +286,11 @@ class Correlate:
         if pauses:
             self._end_pauses(fabric, state.follow(events, named, pauses_alone))
         fabric.waiting.add(Named(events, named), windows_alone, oldest_ns, newest_ns)
+        state.newest_ns = max(state.newest_ns, newest_ns)
         fabric.newest_ns = max(fabric.newest_ns, newest_ns)
-        fabric.changed = True
+        fabric.logs_pauses |= pauses > 0
+        # Where polls alone tell of pauses, all that came is looked at when a period is over, or once it was looked at.
+        fabric.changed |= fabric.logs_pauses or fabric.is_news(batch.stream, events)
 
     def _take_fact(self, fabric: Fabric, state: Stream, fact: Fact) -> None:
         # Valid from before its stream's mark is late: such a fact holds from the mark on, whenever it is read.
@@ -361,11 +364,13 @@ class Correlate:
         others: Named,
         until_ns: int,
         publish: Callable[[Closed], None],
+        heard_ns: int = FOREVER,
     ) -> list[Cascade]:
         """Feeds rows, all from before until_ns, to an engine, with the facts and windows that come to hold meanwhile.
 
         Here names are resolved, by the facts that hold at the time of each row (docs/decisions/0005). Of the fabric's
-        own engine, returns the verdicts on ranks that are slow without any cascade.
+        own engine, returns the verdicts on ranks that are slow without any cascade. Polled periods count that end up to
+        `heard_ns`.
         """
         not_the_fabric: list[Cascade] = []
         facts = sorted((entry for entry in fabric.facts if entry[0] < until_ns), key=_fact_order)
@@ -391,7 +396,7 @@ class Correlate:
             settled_ns = stop_ns if stop_ns == MARK_END else stop_ns - horizon_ns - lag_ns
             keep_ns = layout.GAP_NS + horizon_ns + engine.sampled.keep_ns(horizon_ns)
             on_closed = partial(_tell, engine, publish)
-            for due_ns in engine.sampled.due(stop_ns, fabric.announced):
+            for due_ns in engine.sampled.due(stop_ns, fabric.announced, heard_ns):
                 # Period by period, so that what closes is told in the same order however far this goes.
                 engine.advance(min(due_ns - horizon_ns - lag_ns, settled_ns), keep_ns, on_closed)
                 engine.sampled.step(due_ns, engine.topology, fabric.announced, on_closed)
@@ -404,7 +409,17 @@ class Correlate:
                 )
         return not_the_fabric
 
-    def _provisional_revisions(self, fabric: Fabric) -> list[Item]:
+    def _look_ahead(self, fabric: Fabric) -> list[Item]:
+        """Provisional revisions, where something is new: rows, or a polled period of which all devices have told."""
+        if not fabric.changed and fabric.next_look_ns == FOREVER:
+            return []
+        heard = heard_ns(fabric.streams, fabric.announced, fabric.newest_ns)
+        if not (fabric.changed or heard >= fabric.next_look_ns) or not self._limit.allows():
+            return []
+        with self._limit.spending():
+            return self._provisional_revisions(fabric, heard)
+
+    def _provisional_revisions(self, fabric: Fabric, heard: int) -> list[Item]:
         """Numbered revisions of cascades that are not final and have changed since their last revision."""
         fabric.changed = False
         ahead = fabric.engine.copy()
@@ -448,7 +463,8 @@ class Correlate:
         windows, others = fabric.waiting.rows()
         ahead.wanted = wanted
         ahead.logs.newest_ns = fabric.newest_ns
-        self._advance(fabric, ahead, windows, others, MARK_END, publish)
+        self._advance(fabric, ahead, windows, others, MARK_END, publish, heard)
+        fabric.looked_ns, fabric.next_look_ns = ahead.sampled.next_period_ns()
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
         return out + _superseded(fabric, polled, met)

@@ -12,6 +12,8 @@ from analytics.announced import Announced
 from analytics.asked_names import AskedNames
 from analytics.detect import episode_stream
 from analytics.engine import Engine
+from analytics.heard import POLLED
+from analytics.layout import FOREVER
 from analytics.not_the_fabric import NotTheFabric
 from analytics.streams import Stream
 from analytics.waiting import Named, Waiting
@@ -19,7 +21,7 @@ from stream import messages
 from stream.batch import Batch, StreamKey
 from stream.cascade import Cascade
 from stream.facts import Device, Fact, Idle, Link
-from stream.record import EVENT
+from stream.record import EVENT, Events
 from stream.roster import RosterChange, SourceUp
 from stream.topics import FACTS, RAW
 
@@ -69,6 +71,11 @@ class Fabric:
     finals: set[str] = field(default_factory=set)
     """Ids that were final before this process began: no revision may follow them."""
     changed: bool = False
+    logs_pauses: bool = False
+    """Whether any device has logged a pause."""
+    looked_ns: int = 0
+    next_look_ns: int = 0
+    """Where the polled period begins and ends that provisional revisions come to next; FOREVER if nothing is paused."""
 
     def __post_init__(self) -> None:
         self.slow_ranks.stragglers.counters = self.asked.counters = self.engine.counters
@@ -87,6 +94,13 @@ class Fabric:
             if least_ns is None or promised_ns < least_ns:
                 least_ns = promised_ns
         return least_ns
+
+    def is_news(self, stream: StreamKey, events: Events) -> bool:
+        """Whether polled rows tell of first pauses, or of a period that provisional revisions have told of already."""
+        topic = stream.source.rpartition("|")[2]
+        if self.next_look_ns == FOREVER:
+            return topic == "pfc"
+        return topic in POLLED and int((events["time_ns"] - events["span_ns"]).min()) < self.looked_ns
 
     def counts(self) -> tuple[int, int]:
         """Streams that have not ended: those that it waits for, and those suspended."""

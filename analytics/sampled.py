@@ -96,17 +96,26 @@ class Sampled:
         """For how much longer a cascade of logged pauses is kept, until it is known whether polled devices share it."""
         return 0 if self._since_ns == layout.FOREVER else (LAG_PERIODS + 1) * horizon_ns
 
-    def due(self, until_ns: int, announced: Announced) -> Iterator[int]:
-        """Times up to which all rows have to be there, of the periods that are due by then; `step` takes each on."""
+    def due(self, until_ns: int, announced: Announced, heard_ns: int) -> Iterator[int]:
+        """Times up to which all rows have to be there, of the periods that are due by then; `step` takes each on.
+
+        None of them ends after `heard_ns`.
+        """
         while True:
             if self._next_ns == layout.NEVER and not self._begin(until_ns, announced):
                 self._forget(until_ns, announced)
                 return
             lag_ns = _lag_ns(max(self._next_ns, 0), self._period_ns, announced)
             due_ns = self._next_ns + self._period_ns + lag_ns + LAG_NS
-            if due_ns > until_ns:
+            if due_ns > until_ns or self._next_ns + self._period_ns > heard_ns:
                 return
             yield due_ns
+
+    def next_period_ns(self) -> tuple[int, int]:
+        """Where the period that is looked at next begins and ends; FOREVER while nothing is paused."""
+        if self._next_ns == layout.NEVER:
+            return layout.FOREVER, layout.FOREVER
+        return self._next_ns, self._next_ns + self._period_ns
 
     def _begin(self, until_ns: int, announced: Announced) -> bool:
         """Goes to the next window of pauses, if all that may begin before it is known.

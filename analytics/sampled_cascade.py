@@ -20,6 +20,8 @@ from analytics.port_sums import PortSums
 from analytics.sampled_blame import FAINT, HEDGE, MAIN, RULES, Blamed
 from analytics.topology import PRIORITIES, Topology
 
+JITTER = 1.1
+"""Polls that are so many times as long as a period count as of its length."""
 FULL_SHARE = 0.99
 """A queue that was stopped for so much of a period was stopped for all of it, as clocks round."""
 SEVERAL_STOPS = 1.5
@@ -144,8 +146,9 @@ class SampledCascade:
         at = np.searchsorted(told.stops.ports, ports)
         paused = period.paused_ns[ports]
         if begin_ns >= self.last_ns:
-            # Polls longer than the period tell of fewer periods.
-            weights = length_ns / np.maximum(told.stops.length_ns[at], length_ns)
+            # Polls longer than the period tell of fewer periods; by how much polls jitter makes none longer.
+            lengths_ns = told.stops.length_ns[at]
+            weights = np.where(lengths_ns > JITTER * length_ns, length_ns / np.maximum(lengths_ns, length_ns), 1.0)
             self.periods += float((weights * paused).sum() / paused.sum())
         self.last_ns = max(self.last_ns, end_ns)
         self.length_ns = max(self.length_ns, length_ns, int(told.stops.length_ns[at].max(initial=0.0)))

@@ -6,6 +6,7 @@ poll cannot tell: where they agree on one root far ahead of the next, its order 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence, Set
 from math import exp
 
 import numpy as np
@@ -15,8 +16,9 @@ from analytics.announced import Announced
 from analytics.bounds import CRITICAL_SHARE, ENOUGH_PERIODS, PPM, WARNING_SHARE
 from analytics.classes import UNCLASSIFIED
 from analytics.closed import Closed
-from analytics.confidence import Confidence, sentences_of, what_was_seen
+from analytics.confidence import Confidence, evidence_of, hosts_seen, sentences_of, what_was_seen
 from analytics.engine import Engine
+from analytics.host_evidence import Finding
 from analytics.missing import DURATIONS, ENDS, GAPS, LATE, MASKED, NAMES, PERIODS, SILENT, SILENT_DEVICE
 from analytics.sampled_blame import HEDGE, MAIN, RULES
 from analytics.sampled_cascade import Part
@@ -27,16 +29,22 @@ from stream.cascade import Root
 AT_NOTHING, BY_LEAD, BY_SPREAD = 0.83, 3.80, -6.28
 """Logistic regression of "the first root is right" on the lead of the largest root and the spread of the rules: 624
 statements on 256 cases made from ten NS-3 traces (SAMPLED study), checked by leaving traces out."""
-EVIDENCE_KINDS = 3
 NOT_SEEN = 0.9
 """Where a watchdog hid stops, or nobody waited for what a device told; as of logged pauses."""
 
 
 def sampled_confidence_of(
-    engine: Engine, closed: Closed, announced: Announced, part: Part, shares: dict[int, int], roots: list[Root]
-) -> Confidence:
-    """Margin * time * coverage * evidence: the lead of the first root, how far rules agree, and what was seen."""
-    lead, spread = _lead(shares), _spread(part)
+    engine: Engine, closed: Closed, announced: Announced, part: Part, shares: dict[int, int], roots: list[Root],
+    inside: Mapping[int, Sequence[Finding]], stuck: Set[int],
+) -> Confidence:  # fmt: skip
+    """Margin * time * coverage * evidence: the lead of the first root, how far rules agree, and what was seen.
+
+    `inside`: by root, what the hosts among them reported of themselves; `stuck`: roots in a ring that moves no more.
+    They are one root: where in it the first stop was makes no difference to what has to be done.
+    """
+    if stuck:
+        stuck = {*stuck, layout.ROOT_CYCLE}
+    lead, spread = _lead(shares, stuck), _spread(part, stuck)
     seen = what_was_seen(engine, closed, announced, shares)
     by_lead = _logistic(AT_NOTHING + BY_LEAD * lead)
     time = _logistic(AT_NOTHING + BY_LEAD * lead + BY_SPREAD * spread) / by_lead
@@ -57,8 +65,8 @@ def sampled_confidence_of(
             silent.add(topology.devices[device])
     unplaced = sum(ppm for root, ppm in shares.items() if root & 3 == layout.ROOT_UNKNOWN)
     coverage = min(1.0, covered_ns / pause_ns) * (1 - min(unplaced, PPM) / PPM) if pause_ns else 0.0
-    # A poll of a queue's depth is worth more than its time: with no switch that reports anything, nobody saw a queue.
-    evidence = min(1.0, (1 + kinds_seen.bit_count()) / EVIDENCE_KINDS) if kinds_seen else 1 / EVIDENCE_KINDS
+    _, host_known, found_inside = hosts_seen(engine, closed, shares, inside)
+    evidence = evidence_of(kinds_seen, host_known or found_inside)
     if roots:
         evidence *= _by_class(roots[0].root_class, part)
     # Stops without durations, or of silent devices, are weighed by guesses.
@@ -97,17 +105,18 @@ def _logistic(x: float) -> float:
     return 1.0 / (1.0 + exp(-x))
 
 
-def _lead(shares: dict[int, int]) -> float:
+def _lead(shares: dict[int, int], stuck: Set[int]) -> float:
     """By how much the largest root leads the next, as a share."""
-    ordered = sorted((ppm for root, ppm in shares.items() if root & 3 != layout.ROOT_SPECIAL), reverse=True)
-    if not ordered:
-        return 0.0
+    ordered = [ppm for root, ppm in shares.items() if root & 3 != layout.ROOT_SPECIAL and root not in stuck]
+    ordered = sorted([*ordered, sum(ppm for root, ppm in shares.items() if root in stuck)], reverse=True)
     return (ordered[0] - (ordered[1] if len(ordered) > 1 else 0)) / PPM
 
 
-def _spread(part: Part) -> float:
+def _spread(part: Part, stuck: Set[int]) -> float:
     """Mean blame distance of the rules from what is reported."""
-    masses = np.array([part.members[root] for root in sorted(part.members)]).reshape(-1, RULES)
+    masses = np.array([part.members[root] for root in sorted(part.members.keys() - stuck)]).reshape(-1, RULES)
+    of_ring = np.array([part.members[root] for root in sorted(part.members.keys() & stuck)]).reshape(-1, RULES)
+    masses = np.concatenate((masses, of_ring.sum(axis=0, keepdims=True)))
     total = masses.sum(axis=0)
     rules = masses / np.where(total > 0, total, 1.0)
     reported = rules[:, list(HEDGE)].mean(axis=1) if part.hedged else rules[:, MAIN]

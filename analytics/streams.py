@@ -47,6 +47,8 @@ class Stream:
     next_seq: int = 0
     last_seq: int | None = None
     period_ns: int = 0
+    newest_ns: int = 0
+    """Time of its newest row, for provisional looks alone: no part of a snapshot."""
     down: bool = False
     """Whether the roster has told of its end."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
@@ -210,7 +212,7 @@ class Stream:
         """Continues from `state()`."""
         mark_ns, next_seq, last_seq, period_ns, down, gaps, cuts, opens, held = state
         return cls(
-            mark_ns, next_seq, last_seq, period_ns, down, [(begin, until) for begin, until in gaps], cuts,
+            mark_ns, next_seq, last_seq, period_ns, 0, down, [(begin, until) for begin, until in gaps], cuts,
             {(number, priority, side): Open(*pause) for number, priority, side, *pause in opens},
             [cast("Fact", messages.decode(*message)) for message in held],
         )  # fmt: skip

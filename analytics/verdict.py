@@ -82,7 +82,8 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         severity, reason = severity_of(engine, closed, pause_ns)
         least_ppm = VERDICT_PPM
     else:
-        confidence = sampled_confidence_of(engine, closed, announced, closed.sampled, shares, roots)
+        stuck = {queue * 4 + layout.ROOT_EGRESS for ring in found_rings if ring.deadlock for queue in ring.queues}
+        confidence = sampled_confidence_of(engine, closed, announced, closed.sampled, shares, roots, inside, stuck)
         severity, reason = sampled_severity_of(engine, closed, closed.sampled, pause_ns)
         least_ppm = SURE_PPM if closed.sampled.periods >= ENOUGH_PERIODS else PPM + 1
     lost = losses(engine, closed) | {

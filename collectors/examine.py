@@ -18,6 +18,7 @@ from collectors.paths import PathTable
 from collectors.plan import Plan, make_plan, mend
 from collectors.profile import Profile
 from collectors.profile_choice import ProfileChoice
+from collectors.profile_intervals import with_intervals
 from collectors.request import Asked, Rpc, subscribe_request
 from collectors.target import AUTO, Target
 from collectors.transport import Transport
@@ -116,7 +117,7 @@ async def _plan(target: Target, choice: ProfileChoice, transport: Transport) -> 
     name = choice.detect(found) if target.profile == AUTO else target.profile
     if name is None:
         raise Failure("not_supported", "no profile fits what the target says of itself")
-    profile = choice.load(name)
+    profile = with_intervals(choice.load(name), target.intervals)
     return found, profile, make_plan(target, found, profile)
 
 

@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from collectors import profiles
 from collectors.inventory_file import Files, Place, Table, Watched, read_files
+from collectors.profile_intervals import metrics
 from collectors.target import AUTO, Target
 from collectors.target_settings import MAX_INTERVAL_S, NO_CONTROLS, OF_TLS, Settings, Told
 from collectors.transport import Endpoint
@@ -85,6 +86,8 @@ def load(path: Path, environ: Mapping[str, str] = os.environ, watched: Watched |
             raise place.error("device", f"{target.device!r} is the device of {other} too", "a device is one target's")
     digests = {target.profile: _digest(target, folder, files) for target in targets}
     targets = [msgspec.structs.replace(target, profile_digest=digests[target.profile]) for target in targets]
+    for target in targets:
+        _check_intervals(target, folder, files)
     return Inventory(
         collect.fabric, tuple(targets), tuple(dict.fromkeys(watched.files)), collect.source, collect.workers,
         collect.budget_mb * MB, folder, tuple(watched.includes),
@@ -119,17 +122,33 @@ def _digest(target: Target, folder: Path | None, files: Files) -> str:
             profiles.load(name, folder)
         return hashlib.sha256(b"".join(path.read_bytes() for path in own)).hexdigest() if own else ""
     except ConfigError as err:
-        raise _place_of_profile(target, files).error("profile", err.message, err.next_step) from err
+        raise _place_of("profile", target, files).error("profile", err.message, err.next_step) from err
     except OSError as err:
-        raise _place_of_profile(target, files).error("profile", str(err), "check its rights") from err
+        raise _place_of("profile", target, files).error("profile", str(err), "check its rights") from err
 
 
-def _place_of_profile(target: Target, files: Files) -> Place:
-    """Where the target's profile is named, or the target itself where none is."""
+def _check_intervals(target: Target, folder: Path | None, files: Files) -> None:
+    """Each is of a metric of its profile ("auto": of any), and none is shorter than its switches take."""
+    if not target.intervals:
+        return
+    named = profiles.names(folder) if target.profile == AUTO else (target.profile,)
+    least_ms = metrics(profiles.load(name, folder) for name in named)
+    place = _place_of("intervals", target, files)
+    for metric, interval_ms in target.intervals:
+        if metric not in least_ms:
+            near = difflib.get_close_matches(metric, least_ms, 1)
+            raise place.error("intervals", f"nothing of metric {metric!r} is sampled", _known(near, sorted(least_ms)))
+        if target.profile != AUTO and interval_ms < least_ms[metric]:
+            least = f"{least_ms[metric]} ms"
+            raise place.error("intervals", f"{metric}: {target.profile} takes {least} at least", "make it longer")
+
+
+def _place_of(key: str, target: Target, files: Files) -> Place:
+    """Where a setting of a target stands, or the target itself where it stands nowhere."""
     own = files.targets[target.name]
     group = files.groups.get(own.settings.get("group", files.defaults.settings.get("group", "")))
     tables = [table for table in (own, group, files.defaults) if table is not None]
-    return next((table.place for table in tables if "profile" in table.settings), own.place)
+    return next((table.place for table in tables if key in table.settings), own.place)
 
 
 def _target(name: str, table: Table, files: Files, environ: Mapping[str, str]) -> Target:
@@ -173,6 +192,7 @@ def _target(name: str, table: Table, files: Files, environ: Mapping[str, str]) -
         aliases=tuple(told.settings.aliases),
         encodings=told.encodings(),
         interval_ms=int(told.seconds("interval", 0, MAX_INTERVAL_S) * 1000),
+        intervals=told.intervals(),
         subscriptions=told.subscriptions(),
         origin=told.settings.origin,
         prefix_target=told.settings.prefix_target,

@@ -52,7 +52,8 @@ ProfileName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}$")]
 class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One path to subscribe to. `interval_ms` 0 is the inventory's own; `min_interval_ms` is what the vendor takes.
 
-    `topics` are those of its rows, where they come at an interval of their own: () is all of the profile's.
+    `topics` are those of its rows, where they come at an interval of their own: () is all of the profile's. One that is
+    `by_default` is left out where the inventory says another interval of its metric: then others bring more.
     """
 
     path: Path
@@ -66,6 +67,7 @@ class Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metric: str = ""
     alternatives: tuple[Path, ...] = ()
     topics: tuple[str, ...] = ()
+    by_default: bool = False
     optional: bool = True
 
 
@@ -84,6 +86,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: tuple[OneOrMore, OneOrMore] = (1, 1)
     """Numerator and denominator of what one count of the leaf is in its unit; what is left over counts as a whole."""
     window_ms: Ms = 0
+    window_of: str = ""
+    """A metric whose interval is the window, where the inventory says that interval."""
     code: str = ""
     values: Mapping[str, int] = {}
     """Of a leaf that is a word: the number of each."""

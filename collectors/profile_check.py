@@ -103,6 +103,8 @@ def check_row(row: Row, place: str) -> None:
         raise _refuse(
             place, "window_ms", f"{row.window_ms} with {row.semantics}", "peak_over_window has one, and no other"
         )
+    if row.window_of and row.semantics != "peak_over_window":
+        raise _refuse(place, "window_of", f"with {row.semantics}", "only peak_over_window has a window")
     if row.unit == "cells" and row.scale == (1, 1):
         raise _refuse(place, "scale", "cells have a size", "scale = [BYTES_OF_A_CELL, 1]")
     for word, number in row.values.items():

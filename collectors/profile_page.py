@@ -56,6 +56,7 @@ def _subscription(each: Subscription) -> str:
     where = f" (target `{each.target}`)" if each.target else f" (origin `{each.origin}`)" if each.origin else ""
     least = f", {each.min_interval_ms} ms at least" if each.min_interval_ms else ""
     interval = f"{each.interval_ms} ms{least}" if each.interval_ms else f"the inventory's{least}"
+    interval += ", by default alone" if each.by_default else ""
     return f"| {paths}{where} | {each.mode} | {interval if each.mode == 'SAMPLE' else ''} |"
 
 
@@ -72,7 +73,7 @@ def _details(row: Row) -> Iterator[str]:
     if row.scale != (1, 1):
         yield f"times {row.scale[0]}/{row.scale[1]}"
     if row.window_ms:
-        yield f"window {row.window_ms // 1000} s"
+        yield f"window {row.window_ms // 1000} s" + (f" or the interval of {row.window_of}" if row.window_of else "")
     if row.code:
         yield f"code {row.code}"
     if row.values:

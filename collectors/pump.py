@@ -32,7 +32,7 @@ HALVES_NS = 2_000_000_000
 DOWN_AFTER_S = 3.0
 """A target that is not back by then is told to be down: nobody waits for it. A short break is none."""
 EVIDENCE_MS = 3000
-"""A target that says something at least so often promises no more than what it has said."""
+"""A target that says something at least so often promises no more than up to its last message."""
 PATHS_RENEW_S = 300.0
 NOT_DECODED, STREAM_BROKEN = 6, 7
 """Codes of LOSS_REASONS."""
@@ -164,9 +164,13 @@ class Pump:
             return self._marks.get(target, 0)
         silence_ms = self._silence_ms.get(target, 0)
         seen_ns = last_ns
-        if target in self._up and target not in self._left_s and not 0 < silence_ms <= EVIDENCE_MS:
-            # Silence is normal here: what was sent before has arrived, unless the connection hangs without a word.
-            until_ns = last_ns + silence_ms * 1_500_000 if silence_ms else INT64_MAX
+        if target in self._up and target not in self._left_s:
+            if 0 < silence_ms <= EVIDENCE_MS:
+                # What was sent before the last message came before it, and what it is late has by then come too.
+                until_ns = last_ns + self.clocks.lateness_ns(target)
+            else:
+                # Silence is normal here: what was sent has arrived, unless the connection hangs without a word.
+                until_ns = last_ns + silence_ms * 1_500_000 if silence_ms else INT64_MAX
             read_ns = self._until_ns if target not in self._waiting else last_ns
             seen_ns = max(last_ns, min(read_ns, until_ns))
         mark_ns = min(self.clocks.mark_ns(target, seen_ns), self._rows.held_ns(target))

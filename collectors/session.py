@@ -25,6 +25,7 @@ from collectors.inbox import Inbox
 from collectors.plan import Plan, make_plan, named_in, without
 from collectors.profile import Profile
 from collectors.profile_choice import ProfileChoice
+from collectors.profile_intervals import with_intervals
 from collectors.request import Asked, Rpc, shortest_ms, subscribe_request
 from collectors.target import AUTO, Target
 from collectors.target_status import Phase, TargetStatus
@@ -238,7 +239,7 @@ class Session:
                 raise Failure(
                     "not_supported", f"no profile fits what the target says of itself ({models or 'no model'})"
                 )
-        self._profile = profiles.load(name or "")
+        self._profile = with_intervals(profiles.load(name or ""), target.intervals)
         self.status.profile = self._profile.name
         self._use(make_plan(target, found, self._profile))
 

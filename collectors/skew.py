@@ -124,13 +124,18 @@ class Clocks:
 
         Its own clock was then so far; what its messages are late, one to another, it may still do.
         """
+        lateness_ns = self.lateness_ns(target)
+        least = int(self._least_of(target))
+        return seen_ns - (0 if self._moved[target] or least == UNSEEN else least) - lateness_ns
+
+    def lateness_ns(self, target: int) -> int:
+        """How late the target's messages may be, one to another."""
         self._grow(target)
         least = int(self._least_of(target))
         if least == UNSEEN:
-            return seen_ns - MOST_LATENESS_NS
+            return MOST_LATENESS_NS
         greatest = max(int(self._now[target, 1]), int(self._before[target, 1]), least)
-        lateness = min(max(greatest - least + SLACK_NS, LEAST_LATENESS_NS), MOST_LATENESS_NS)
-        return seen_ns - (0 if self._moved[target] else least) - lateness
+        return min(max(greatest - least + SLACK_NS, LEAST_LATENESS_NS), MOST_LATENESS_NS)
 
     def _judge(self, targets: Ints) -> list[int]:
         """Sees whose clock has become wrong or right again."""

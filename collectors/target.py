@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from collectors.profile_intervals import Intervals
 from collectors.request import Asked
 from collectors.transport import Endpoint
 
@@ -17,9 +18,9 @@ class Target(msgspec.Struct, frozen=True):
     """A device to subscribe to.
 
     `profile` is a name, a file or "auto". `encodings`, `interval_ms` and `subscriptions` are the profile's own where
-    they are empty or 0. `profile_digest` is of the user's files that it comes from: another one makes another target.
-    `first_deadline_s`: something has to come within that time of a subscription. `stall_s` is the
-    longest silence afterwards; 0 lets it follow from the intervals.
+    they are empty or 0; `intervals` take the place of the profile's own for their metrics. `profile_digest` is of the
+    user's files that it comes from: another one makes another target. `first_deadline_s`: something has to come within
+    that time of a subscription. `stall_s` is the longest silence afterwards; 0 lets it follow from the intervals.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Target(msgspec.Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     encodings: tuple[str, ...] = ()
     interval_ms: int = 0
+    intervals: Intervals = ()
     subscriptions: tuple[Asked, ...] = ()
     origin: str = ""
     prefix_target: str = ""

@@ -19,6 +19,7 @@ from collectors.grpc_transport import split_address
 from collectors.inventory_file import Place
 from collectors.paths import parse_path
 from collectors.plan import ENCODINGS
+from collectors.profile_intervals import Intervals
 from collectors.request import Asked
 from collectors.target import AUTO
 from collectors.transport import Tls
@@ -55,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profile: _Name = AUTO
     encodings: list[str] = []
     interval: str = ""
+    intervals: dict[_Name, str] = {}
     subscriptions: list[Subscribe] = []
     origin: str = ""
     prefix_target: str = ""
@@ -131,6 +133,18 @@ class Told(msgspec.Struct):
                 key, f"{text!r} is no time from {least:g} s to {most:g} s", 'write it like "10s" or "500ms"'
             )
         return found
+
+    def intervals(self) -> Intervals:
+        """By metric, how often the switch reads what its profile takes to be read as by default."""
+        made = {}
+        for metric, text in self.settings.intervals.items():
+            found = seconds_of(text)
+            if found is None or not 0 < found <= MAX_INTERVAL_S:
+                raise self.error(
+                    "intervals", f"{metric} = {text!r} is no time up to {MAX_INTERVAL_S:,} s", 'write it like "1s"'
+                )
+            made[metric] = int(found * 1000)
+        return tuple(sorted(made.items()))
 
     def subscriptions(self) -> tuple[Asked, ...]:
         """What is asked for instead of the profile's own."""

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from collectors.assignment import worker_of
-from collectors.examine import Examination, Leaf
+from collectors.examine import Answer, Examination, Leaf
 from collectors.inventory import Inventory
 from collectors.transport import Endpoint
 from pausetrace.plain_text import printable
-from pausetrace.units import time_text
+from pausetrace.units import duration_words, time_text
 
 _RESULTS = {"data": "gives data", "silence": "accepted, nothing came", "refused": "refused"}
 
@@ -54,7 +54,9 @@ def examination_text(found: Examination) -> str:
                      f"{len(told.models)} models")  # fmt: skip
     if found.profile is not None:
         lines.append(f"profile {found.profile.name}: {found.profile.title}; encoding {found.encoding}")
-    lines += [f"  {_RESULTS[a.result]:<24} {a.metric or '-':<26} {a.asked.path}" for a in found.answers]
+    lines += [
+        f"  {_RESULTS[a.result]:<24} {_how_often(a):>9} {a.metric or '-':<26} {a.asked.path}" for a in found.answers
+    ]
     lines += [f"    {a.asked.path}: {a.text}" for a in found.answers if a.text]
     if found.profile is not None and found.answers:
         given = {answer.metric for answer in found.answers if answer.result == "data"}
@@ -65,6 +67,13 @@ def examination_text(found: Examination) -> str:
     if found.failure is not None:
         lines.append(f"ended: {found.failure}")
     return printable_lines(lines)
+
+
+def _how_often(answer: Answer) -> str:
+    """The interval that was asked for, or that changes were."""
+    if answer.asked.mode != "SAMPLE":
+        return "changes"
+    return f"every {duration_words(answer.asked.interval_ms * 1_000_000)}"
 
 
 def examination_json(found: Examination) -> str:

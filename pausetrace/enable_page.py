@@ -48,8 +48,10 @@ SWITCHES = {
     "openconfig": "queue statistics of `openconfig-qos`; there is no model of PFC: without one of the vendor's own, "
     "only pause frames of IEEE 802.3x are seen",
     "sonic": "the `gnmi` (or `telemetry`) feature; `counterpoll port enable`, `counterpoll queue enable`, `counterpoll "
-    "watermark enable`, ECN counters of queues (`WRED_ECN_QUEUE`), `pfcwd start`; queues are polled every 10 s by "
-    "default: `counterpoll queue interval 1000`. Where the chip has no pause time: PFC historical statistics",
+    "watermark enable`, ECN counters of queues (`WRED_ECN_QUEUE`), `pfcwd start`; queues are polled every 10 s and "
+    "watermarks every 60 s by default: `counterpoll queue interval 1000`, `counterpoll watermark interval 1000`, and "
+    "`intervals` in the inventory ([collectors.md](collectors.md#intervals-of-the-switch-itself)). Where the chip has "
+    "no pause time: PFC historical statistics",
     "arista-eos": "`management api gnmi` with `provider eos-native` (for LANZ: `queue-monitor length`); an EOS of 2025 "
     "or later for pause time; the PFC watchdog",
     "cisco-nxos": "`feature grpc`, `feature lldp`; a queuing policy with the lossless class at every port, which is "

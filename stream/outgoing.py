@@ -65,13 +65,21 @@ class OutgoingStream:
         self.suspect_rows = 0
         self.waiting_since_s: float | None = None
         """When the oldest row not sealed yet was added, on the caller's clock."""
-        self.sealed_at_s = 0.0
+        self.sealed_at_s = self.rest_s = 0.0
+        """When it was last sealed, and how long after that its publisher says that it is idle."""
+        self.newest_ns = 0
+        """Time of its newest row that can be trusted."""
         self._live = live
         self._parts: list[Events] = []
         self._count = 0
         self._ports: dict[str, int] = {}
         self._texts: list[tuple[int, str]] = []
         self._losses: dict[int, Loss] = {}
+
+    @property
+    def owed_ns(self) -> int:
+        """By how much its newest row is ahead of its mark: readers wait for a promise that reaches that row."""
+        return max(self.newest_ns - self.mark_ns, 0)
 
     @property
     def has_losses(self) -> bool:
@@ -119,6 +127,8 @@ class OutgoingStream:
             rows["quality"][suspect] |= kinds.CLOCK_SUSPECT
             self.suspect_rows += int(suspect.sum())
             trusted = times[~suspect]
+        if len(trusted):
+            self.newest_ns = max(self.newest_ns, int(trusted.max()))
         if allowed_ns is None:
             allowed_ns = int(trusted.max()) if len(trusted) else self.mark_ns
         self._append(rows, ports, texts, allowed_ns, now_s, sealed)

@@ -32,6 +32,7 @@ IDLE_S = 1.0
 _SENT_AHEAD_S = 0.15
 """An idle value leaves so much earlier: when the idle interval is over, all are to have read it, and correlate to have
 waited for what comes after."""
+_REST_S = IDLE_S - _SENT_AHEAD_S
 _REPORTS = 3
 """Times that the end of a source tries to get its report of losses through, each of which may get lost itself."""
 
@@ -139,7 +140,7 @@ class Publisher:
                 epoch = self._epoch_of(stream.topic, stream.device)
                 key = StreamKey(self.fabric, self.source, epoch, stream.topic, stream.device)
                 outgoing = OutgoingStream(key, from_ns, live=self._live)
-                outgoing.sealed_at_s = self._monotonic_s()
+                outgoing.sealed_at_s, outgoing.rest_s = self._monotonic_s(), _REST_S
                 self._streams[stream.topic, stream.device] = outgoing
 
     def append(
@@ -204,15 +205,13 @@ class Publisher:
             if stream.waiting_since_s is not None:
                 if now_s - stream.waiting_since_s >= self._batch_age_s:
                     self._send_sealed(stream, stream.seal(now_s))
-            elif now_s - stream.sealed_at_s >= IDLE_S - _SENT_AHEAD_S and (
-                self._idle_mark_ns is not None or stream.has_losses
-            ):
+            elif now_s - stream.sealed_at_s >= stream.rest_s and (self._idle_mark_ns is not None or stream.has_losses):
                 if self._idle_mark_ns is not None:
                     stream.promise(self._idle_mark_ns(stream.key), self._clock_ns())
                 self._send_sealed(stream, stream.seal(now_s))
         if self._idle_mark_ns is not None:
             for topic, state in self._facts.items():
-                if now_s - self._told_facts_s[topic] >= IDLE_S - _SENT_AHEAD_S:
+                if now_s - self._told_facts_s[topic] >= _REST_S:
                     self._send_idle_facts(topic, state, self._idle_mark_ns)
         return self._outbox.take_failure()
 
@@ -310,6 +309,9 @@ class Publisher:
     def _send_sealed(self, stream: OutgoingStream, sealed: Sealed) -> None:
         self._counters["values"] += 1
         self._counters["idle_values"] += not len(sealed.batch.events)
+        # A promise that reaches its newest row is waited for: it leaves as soon as it may.
+        owed_s = stream.owed_ns * 1e-9
+        stream.rest_s = min(max(owed_s, self._batch_age_s), _REST_S) if owed_s else _REST_S
         self._outbox.send(encode(sealed.batch), partial(stream.lose_sealed, sealed))
 
     def _send_idle_facts(self, topic: str, state: FactStream, idle_mark_ns: Callable[[StreamKey], int]) -> None:

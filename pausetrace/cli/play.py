@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pausetrace.cli.options import Verbs
 
 LEAST_NS = 1_000_000
-VENDORS = ("openconfig", "sonic", "eos", "cumulus", "nxos")
+VENDORS = ("openconfig", "sonic", "sonic-defaults", "eos", "cumulus", "nxos")
 
 
 def register(verbs: Verbs) -> None:

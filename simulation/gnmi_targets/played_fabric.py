@@ -92,11 +92,15 @@ class PlayedFabric:
         self._trees.close()
 
     def _write_inventory(self) -> None:
+        interval = json.dumps(f"{self._period_ns // 1_000_000}ms")
         lines = [
             "[collect]", f"fabric = {json.dumps(self._fabric)}", 'source = "collector@played"', "",
             "[defaults]", "plaintext = true", f'profile = "{self.spelling.profile}"',
-            f'interval = "{self._period_ns // 1_000_000}ms"',
+            f"interval = {interval}",
         ]  # fmt: skip
+        if self.spelling.intervals:
+            told = ", ".join(f"{metric} = {interval}" for metric in self.spelling.intervals)
+            lines.append(f"intervals = {{ {told} }}")
         for name, target in self.targets.items():
             lines += ["", f"[targets.{json.dumps(name)}]", f'address = "{target.address}"']
         path = self._folder / INVENTORY

@@ -45,15 +45,16 @@ Told = Callable[[Played, list[PortOf], int], Leaves]
 class Spelling:
     """A vendor: how it names its ports (from 0), what its Capabilities say and how its switches tell their counts.
 
-    `least_ns` is the shortest interval that they take.
+    `least_ns` is the shortest interval that they take. What the metrics in `intervals` tell, the switches read as often
+    as they are polled, since their operator has made them.
     """
 
     profile: str
     answer: bytes
     port: Callable[[int, str], str]
     told: Told
-    origin: str = ""
     least_ns: int = 0
+    intervals: tuple[str, ...] = ()
 
     def ports(self, played: Played, device: int) -> list[PortOf]:
         """The ports of one switch."""
@@ -145,8 +146,16 @@ def _oc_queues(leaves: Leaves, played: Played, port: PortOf) -> Iterator[tuple[i
         yield priority, queue
 
 
-def _sonic(played: Played, ports: list[PortOf], _period_ns: int) -> Leaves:
-    """Objects of decimal strings by port and by queue; watermarks are cleared once a minute, and every two minutes."""
+def _sonic_of_defaults(played: Played, ports: list[PortOf], _period_ns: int) -> Leaves:
+    """With the watermarks as by default: cleared once a minute."""
+    return _sonic(played, ports, MIN_NS)
+
+
+def _sonic(played: Played, ports: list[PortOf], period_ns: int) -> Leaves:
+    """Objects of decimal strings by port and by queue.
+
+    Watermarks are of the last whole window of the watermark poll, and those of the telemetry interval, two minutes.
+    """
     leaves = Blobs()
     queues = [(port, priority) for port in ports for priority in played.priorities]
 
@@ -160,7 +169,7 @@ def _sonic(played: Played, ports: list[PortOf], _period_ns: int) -> Leaves:
                 "SAI_QUEUE_STAT_BYTES": played.count("tx_bytes", port.number, priority, now_ns),
                 "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS": played.count("tx_ce_packets", port.number, priority, now_ns),
                 "SAI_QUEUE_STAT_SHARED_WATERMARK_BYTES": played.peak(
-                    port.number, priority, now_ns - now_ns % MIN_NS, now_ns
+                    port.number, priority, now_ns - now_ns % period_ns - period_ns, now_ns - now_ns % period_ns
                 ),
             }
             for port, priority in queues
@@ -232,6 +241,10 @@ def _models(*names: str) -> bytes:
     return capabilities(tuple((name, "", "1.0.0") for name in names))
 
 
+def _sonic_port_name(at: int, _name: str) -> str:
+    return f"Ethernet{4 * at}"
+
+
 SECOND_NS = 1_000_000_000
 SPELLINGS: dict[str, Spelling] = {
     "openconfig": Spelling(
@@ -239,7 +252,11 @@ SPELLINGS: dict[str, Spelling] = {
     ),
     "sonic": Spelling(
         "sonic", capabilities((("sonic-port", "SONiC", ""),), ("JSON", "JSON_IETF")),
-        lambda at, _name: f"Ethernet{4 * at}", _sonic, least_ns=SECOND_NS,
+        _sonic_port_name, _sonic, least_ns=SECOND_NS, intervals=("queue", "drops", "depth", "headroom"),
+    ),
+    "sonic-defaults": Spelling(
+        "sonic", capabilities((("sonic-port", "SONiC", ""),), ("JSON", "JSON_IETF")),
+        _sonic_port_name, _sonic_of_defaults, least_ns=SECOND_NS,
     ),
     "eos": Spelling(
         "arista-eos", capabilities((("arista-exp-eos", "Arista Networks <http://arista.com/>", ""),)),

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from collectors import profiles
+from collectors.capabilities import Capabilities
 from collectors.examine import examine, snapshot
 from collectors.failures import Failure
 from collectors.inventory import Inventory, load
+from collectors.plan import make_plan
 from collectors.profile_choice import choice_of
 from collectors.profile_file import read_profile
+from collectors.profile_intervals import with_intervals
 from collectors.target import Target
 from collectors.target_settings import seconds_of
 from collectors.transport import Endpoint, Tls
@@ -61,6 +65,32 @@ interval = "10s"
     assert set(inventory.files) == {tmp_path / "fabric.toml", tmp_path / "password"}
 
 
+def test_intervals_of_metrics_take_the_place_of_the_profile_s(tmp_path: Path) -> None:
+    inventory = read(
+        tmp_path,
+        """
+[groups.sonic]
+profile = "sonic"
+interval = "2s"
+intervals = { queue = "1s", depth = "3s" }
+[targets.leaf1]
+group = "sonic"
+[targets.leaf2]
+group = "sonic"
+intervals = {}
+""",
+    )
+    asked = []
+    for target in inventory.targets:
+        profile = with_intervals(profiles.load(target.profile), target.intervals)
+        (rpc, *_) = make_plan(target, Capabilities(), profile).rpcs
+        asked.append({each.path: each.interval_ms for each in rpc.asked})
+    queues, watermarks = "/COUNTERS/Ethernet*/Queues", "/PERIODIC_WATERMARKS/Ethernet*/Queues"
+    assert [(each[queues], each.get(watermarks), each["/COUNTERS/Ethernet*"]) for each in asked] == [
+        (1000, None, 2000), (10_000, 60_000, 2000),
+    ]  # fmt: skip
+
+
 def test_files_are_included(tmp_path: Path) -> None:
     folder = tmp_path / "targets.d"
     folder.mkdir()
@@ -102,6 +132,14 @@ def test_files_are_included(tmp_path: Path) -> None:
         ('[targets.a]\nsubscriptions = [{ path = "/a[b" }]\n', 4, "has a key that is not [name=value]"),
         ('[targets.a]\nsubscriptions = [{ path = "/a", interval = "99999999999h" }]\n', 4, "is no time up to"),
         ('[targets.a]\nca = "fabric.toml"\n', 4, "fabric.toml is no PEM file"),
+        ('[targets.a]\nintervals = { queue = "soon" }\n', 4, "targets.a.intervals: queue = 'soon' is no time"),
+        ('[targets.a]\nintervals = { queue = "0s" }\n', 4, "targets.a.intervals: queue = '0s' is no time"),
+        ('[targets.a]\nintervals = { queues = "1s" }\n', 4, "did you mean 'queue'?"),
+        (
+            '[groups.g]\nprofile = "sonic"\nintervals = { depth = "500ms" }\n[targets.a]\ngroup = "g"\n',
+            5,
+            "groups.g.intervals: depth: sonic takes 1000 ms at least",
+        ),
         *(
             (f'[targets.a]\naddress = "{address}"\n', 4, "is no address")
             for address in (

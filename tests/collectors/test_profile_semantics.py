@@ -10,6 +10,7 @@ import pytest
 
 from collectors import profiles
 from collectors.profile import Profile
+from collectors.profile_intervals import Intervals, with_intervals
 from stream.kinds import CLOCK_SUSPECT
 from tests.collectors.notifications import (
     SECOND_NS,
@@ -162,6 +163,13 @@ def test_a_peak_has_no_window_before_its_first_reading() -> None:
     feed = Feed("openconfig")
     made = [feed.send(at(second, (f"{QUEUE}/max-queue-len", peak))) for second, peak in ((0, 9_000_000), (3, 700))]
     assert made == [[], ["QUEUE_DEPTH eth1/3 tx 700 null 3s GAP ESTIMATED"]]
+
+
+@pytest.mark.parametrize(("intervals", "span"), [((), "60s"), ((("queue", 1000),), "60s"), ((("depth", 3000),), "3s")])
+def test_a_peak_is_of_the_interval_that_the_operator_has_set(intervals: Intervals, span: str) -> None:
+    feed = Feed(with_intervals(profiles.load("sonic"), intervals))
+    peak = "/COUNTERS/Ethernet0/Queues/Ethernet0:3/SAI_QUEUE_STAT_SHARED_WATERMARK_BYTES"
+    assert feed.read((peak, 1), after_s=100) + feed.flush() == [f"QUEUE_DEPTH Ethernet0/3 tx 1 null {span} ESTIMATED"]
 
 
 @pytest.mark.parametrize(

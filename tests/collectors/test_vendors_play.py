@@ -27,6 +27,8 @@ OF_SWITCHES = [port for port, device in enumerate(TRACE.ports.device.tolist()) i
 CABLES = {(OWNERS[port], OWNERS[int(TRACE.ports.peer[port])]) for port in OF_SWITCHES}
 SIDES = {"rx_pause_frames": kinds.SIDE_RX, "tx_pause_frames": kinds.SIDE_TX}
 TELLS_TIME = {"sonic", "eos", "cumulus"}
+VENDORS = [vendor for vendor in SPELLINGS if vendor != "sonic-defaults"]
+"""Of SONiC once: what it counts does not depend on how often it reads its queues."""
 
 
 async def told_by(vendor: str, folder: Path) -> tuple[dict[str, int], Events, set[tuple[str, str]]]:
@@ -47,8 +49,8 @@ async def told_by(vendor: str, folder: Path) -> tuple[dict[str, int], Events, se
 
 def test_what_switches_count_arrives_in_each_vendors_words(tmp_path: Path) -> None:
     async def run() -> None:
-        found = await asyncio.gather(*(told_by(vendor, tmp_path / vendor) for vendor in SPELLINGS))
-        for vendor, (counted, events, links) in zip(SPELLINGS, found, strict=True):
+        found = await asyncio.gather(*(told_by(vendor, tmp_path / vendor) for vendor in VENDORS))
+        for vendor, (counted, events, links) in zip(VENDORS, found, strict=True):
             for column, side in SIDES.items():
                 frames = events[(events["kind"] == kinds.PFC_FRAMES) & (events["side"] == side)]
                 assert counted[column] > 0

@@ -104,6 +104,30 @@ def test_an_idle_stream_sends_its_mark_every_second_under_its_own_key(
     assert publisher.counters["idle_values"] == 1
 
 
+def test_a_mark_follows_rows_as_soon_as_it_may_reach_them(embedded_broker: EmbeddedBroker, clock: Clock) -> None:
+    behind_ns = 300_000_000
+    with Publisher(
+        embedded_broker.settings,
+        "lab",
+        "collector",
+        "boot-1",
+        idle_mark_ns=lambda _stream: clock.now_ns - behind_ns,
+        clock_ns=clock,
+        monotonic_s=clock.seconds,
+    ) as publisher:
+        publisher.up([PFC], from_ns=0)
+        told_ns = clock.now_ns
+        publisher.append("pfc", "leaf1", xoff_rows([told_ns]), PORTS, mark_ns=told_ns - behind_ns)
+        for _ in range(20):
+            clock.move(BATCH_AGE_S)
+            publisher.poll()
+    rows, *idle = batches_on(embedded_broker.settings, "pfc")
+    assert (len(rows.events), rows.mark_ns) == (1, told_ns - behind_ns)
+    # After the time that it is behind and two steps of the clock, not after an idle interval; then it is idle as any.
+    (first,) = idle
+    assert 0 <= first.mark_ns - told_ns <= 3 * BATCH_AGE_S * 1e9
+
+
 def test_a_trace_is_idle_as_far_as_its_own_time_has_come(embedded_broker: EmbeddedBroker, clock: Clock) -> None:
     with Publisher(
         embedded_broker.settings,
