@@ -11,18 +11,21 @@ from collections.abc import Callable
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 300.0
+LONGEST_INTERVAL_S = 60.0
+"""Of any probe, by its configuration."""
 
 
 class Schedule:
     """Every `interval_s` at a phase of this host's own, so that not all hosts of a fabric publish in one instant.
 
-    All probes of a host share the phase: what they see leaves in the same messages. A read that comes too late is not
-    made up for: the next one covers its window.
+    All probes of a host share the phase, and where an interval is a multiple of another, they are read in one moment:
+    what they see leaves in the same messages. A read that comes too late is not made up for: the next one covers its
+    window.
     """
 
     def __init__(self, interval_s: float, phase: float) -> None:
         self._interval_s = interval_s
-        self._offset_s = phase * interval_s
+        self._offset_s = phase * LONGEST_INTERVAL_S
 
     def next_s(self, now_s: float) -> float:
         """The first time of the schedule after now; never so soon that a window would be shorter than a half."""

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from probes.schedule import FIRST_PAUSE_S, LONGEST_PAUSE_S, Retry, Schedule
+from probes.schedule import FIRST_PAUSE_S, LONGEST_INTERVAL_S, LONGEST_PAUSE_S, Retry, Schedule
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.999])
@@ -14,8 +14,22 @@ def test_reads_lie_on_a_grid_whatever_the_delays(phase: float) -> None:
     for _ in range(100):
         at_s = schedule.next_s(now_s)
         assert at_s - now_s >= 1.0 - 1e-9
-        assert (at_s - 2.0 * phase) % 2.0 == pytest.approx(0.0, abs=1e-6) or (at_s - 2.0 * phase) % 2.0 > 2.0 - 1e-6
+        off_grid_s = (at_s - LONGEST_INTERVAL_S * phase + 1.0) % 2.0 - 1.0
+        assert off_grid_s == pytest.approx(0.0, abs=1e-6)
         now_s = at_s + seed.uniform(0, 5)  # a read that took so long
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.999])
+def test_reads_of_longer_windows_fall_together_with_those_of_shorter_ones(phase: float) -> None:
+    times = {}
+    for every_s in (1.0, 10.0, 30.0):
+        now_s, times[every_s] = 500.0, set()
+        while now_s < 620.0:
+            now_s = Schedule(every_s, phase).next_s(now_s)
+            times[every_s].add(now_s)
+    for longer_s, shorter_s in ((30.0, 10.0), (10.0, 1.0)):
+        assert {at_s for at_s in times[longer_s] if at_s < 620.0} <= times[shorter_s]
+    assert len(times[30.0]) >= 3
 
 
 def test_without_delays_no_read_is_left_out() -> None:
