@@ -100,8 +100,11 @@ class Agent:
     @property
     def status(self) -> AgentStatus:
         """Where it stands now."""
+        return self._status(self._statuses())
+
+    def _status(self, probes: tuple[ProbeStatus, ...]) -> AgentStatus:
         return AgentStatus(
-            time.time(), self._statuses(), dict(self._output.counters), self._reloads["done"], self._reloads["failed"]
+            time.time(), probes, dict(self._output.counters), self._reloads["done"], self._reloads["failed"]
         )  # fmt: skip
 
     def _statuses(self) -> tuple[ProbeStatus, ...]:
@@ -176,7 +179,7 @@ class Agent:
         self._stuck = stuck
         self._output.tell(probes)
         if self._on_status is not None:
-            self._on_status(self.status)
+            self._on_status(self._status(probes))
         hopeless = all(probe.state in ("unavailable", "failing") and not probe.reads for probe in probes)
         if self._give_up and hopeless:
             raise none_runs([(probe.name, probe.reason) for probe in probes])
