@@ -86,8 +86,8 @@ class Agent:
         )
         self._waiting: queue.Queue[Taken] = queue.Queue(MOST_WAITING)
         self._read = threading.Event()
-        """Set when all that was due has been read, and by each read that took longer."""
-        self._workers = Workers(self._read.set)
+        """Set when all that was due has been read, and by each read that took longer, if that brought something."""
+        self._workers = Workers(self._tell_read)
         self._runners: dict[str, Runner] = {}
         self._ending: list[Runner] = []
         self._stuck: set[str] = set()
@@ -150,11 +150,15 @@ class Agent:
 
     def _pause_s(self) -> float:
         """How long there is nothing to do but to wait for what is read next."""
-        due_s = self._workers.due_s() - time.monotonic()
+        due_s = min((runner.next_read_s for runner in self._runners.values()), default=math.inf) - time.monotonic()
         pause_s = IDLE_S
         if due_s <= IDLE_S or SOON_S[0] <= due_s <= SOON_S[1]:
             pause_s = max(due_s, 0.0) + TOGETHER_S
         return min(pause_s, START_S if self._starting else math.inf, max(self._end_s - time.monotonic(), 0.0))
+
+    def _tell_read(self) -> None:
+        if not self._waiting.empty():
+            self._read.set()
 
     def _gather(self, wait_s: float) -> list[Taken]:
         """What has been read, after waiting for it."""

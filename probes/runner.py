@@ -6,6 +6,7 @@ In: a row of the table and its options. Out: readings, handed to `pass_on`; and 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -32,6 +33,7 @@ _log = logging.getLogger(__name__)
 STUCK_S = 5.0
 """A read that takes longer hangs; others are not to wait for it."""
 CPUS = os.cpu_count() or 1
+LONGEST_ROUND_S = 1.0
 _SLICE_S = 5.0
 _COUNTED = ("reads", "rows", "lost_rows", "cpu_ns", "errors", "degradations", "late_reads")
 
@@ -94,8 +96,11 @@ class Runner:
         self._stopping = False
         self._ended = threading.Event()
         self._turns = self._run()
+        self._opens_next = True
         self.quick = False
-        """Whether its next turn will be short: it is open, and the last one was."""
+        """Whether its next turn will be short: it opens nothing, and the last one was."""
+        self.next_read_s = math.inf
+        """When it is to be read next; infinity while it is being read, and while it is not open."""
         self._state, self._reason = "starting", ""
         self._step = Step.FULL
         """Of which people were told."""
@@ -128,7 +133,7 @@ class Runner:
         """Does what is due; returns when the next turn is, None after the last one."""
         began_s = self._monotonic_s()
         due_s = next(self._turns, None)
-        self.quick = self._state in ("running", "degraded") and self._monotonic_s() - began_s <= QUICK_S
+        self.quick = not self._opens_next and self._monotonic_s() - began_s <= QUICK_S
         if due_s is None:
             self._ended.set()
         return due_s
@@ -146,6 +151,7 @@ class Runner:
         """All its turns, each with the time of the next one."""
         while not self._stopping:
             self._promises.opens(self.kind)
+            self._opens_next = True
             try:
                 probe = self._opener.open(self.kind, self.options)
             except UnavailableError as err:
@@ -156,10 +162,21 @@ class Runner:
                 yield from self._use(probe)
                 continue
             yield again_s
+            if self._state == "unavailable":
+                yield from self._wait_until_available()
         self._set_state("stopped")
+
+    def _wait_until_available(self) -> Iterator[float]:
+        """Looks now and then, which is quick."""
+        self._opens_next = False
+        while not self._stopping and (unavailable := self._opener.available(self.kind, self.options)) is not None:
+            yield self._rest("unavailable", "; ".join(filter(None, unavailable)))
+        self._opens_next = True
+        yield self._monotonic_s()
 
     def _use(self, probe: Probe) -> Iterator[float]:
         """From its first read until it is closed, and then until it may be opened again."""
+        self._opens_next = False
         try:
             yield from self._work(probe)
         except Exception as err:  # noqa: BLE001 - as above
@@ -182,7 +199,8 @@ class Runner:
             self._retry.succeeded()
             if self._stopping:
                 return
-            yield self._schedule(step).next_s(self._monotonic_s())
+            self.next_read_s = self._schedule(step).next_s(self._monotonic_s())
+            yield self.next_read_s
 
     def _on_step(self, probe: Probe, step: Step) -> Step:
         """Brings the probe on the step that its budget allows."""
@@ -208,6 +226,7 @@ class Runner:
         _log.warning("probe %s: %s from now on%s", self.kind.name, step.word, why)
 
     def _read(self, probe: Probe, step: Step, counted: Mapping[str, int]) -> None:
+        self.next_read_s = math.inf
         self._busy_since_s = self._monotonic_s()
         began_ns = time.thread_time_ns()
         read_ns = self._promises.reads(self.kind)
@@ -267,10 +286,11 @@ class Runner:
         return self._rest("failing", f"{what}: {told}")
 
     def _rest(self, state: str, reason: str) -> float:
-        """Returns when to try again."""
+        """Returns when to try again, which is when others are read."""
         self._promises.closes(self.kind)
         self._set_state(state, reason)
-        return self._monotonic_s() + self._retry.pause_s()
+        every_s = min(self._every_s(Step.FULL), LONGEST_ROUND_S)
+        return Schedule(every_s, self._phase).next_s(self._monotonic_s() + self._retry.pause_s())
 
     def _close(self, probe: Probe) -> None:
         self._counted_before = Counter(self._counted)

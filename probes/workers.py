@@ -79,11 +79,6 @@ class Workers:
             elif task in self._in_turn:
                 self._hurried.add(task)
 
-    def due_s(self) -> float:
-        """When the next turn is due, infinity if none is."""
-        with self._lock:
-            return min(self._waiting.values(), default=math.inf)
-
     def relieve(self) -> None:
         """Has another thread lead where a turn takes long that was expected to be short; to be called now and then."""
         with self._lock:

@@ -113,14 +113,14 @@ def test_a_task_that_is_hurried_has_its_turn_at_once_or_after_the_one_that_it_is
     works.during = lambda: hang.wait(20)
     with working(waits, works) as workers:
         wait_until(lambda: len(waits.times_s) == len(works.times_s) == 1)
-        wait_until(lambda: workers.due_s() > time.monotonic() + 3000)
         workers.hurry(waits)
         workers.hurry(works)
         wait_until(lambda: len(waits.times_s) == 2)
         assert len(works.times_s) == 1
         hang.set()
         wait_until(lambda: len(works.times_s) == 2)
-        assert workers.due_s() > time.monotonic() + 3000
+        time.sleep(3 * EVERY_S)
+        assert (len(waits.times_s), len(works.times_s)) == (2, 2)
 
 
 def test_it_is_told_when_all_that_was_due_is_done_and_of_each_turn_that_took_long() -> None:
