@@ -58,7 +58,7 @@ class Output(Protocol):
         """Readings, in the order of each probe."""
 
     def turn(self) -> None:
-        """Is called every 0.5 s at least, and at once after `take`."""
+        """Is called once a second or more often, and at once after `take`."""
 
     def tell(self, statuses: Sequence[ProbeStatus]) -> None:
         """Where the probes stand, every second."""
