@@ -21,7 +21,7 @@ def test_reads_lie_on_a_grid_whatever_the_delays(phase: float) -> None:
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.999])
 def test_reads_of_longer_windows_fall_together_with_those_of_shorter_ones(phase: float) -> None:
-    times = {}
+    times: dict[float, set[float]] = {}
     for every_s in (1.0, 10.0, 30.0):
         now_s, times[every_s] = 500.0, set()
         while now_s < 620.0:
