@@ -21,6 +21,7 @@ from probes.opening import Opener, TableOpener, none_runs
 from probes.output import Output
 from probes.promises import Promises
 from probes.runner import STUCK_S, ProbeStatus, Runner, Taken
+from probes.schedule import TOGETHER_S, pause_s
 from probes.settings import AgentSettings
 from probes.table import PROBES, PROGRAMS, ProbeKind
 from probes.workers import Workers
@@ -30,12 +31,6 @@ _log = logging.getLogger(__name__)
 
 MOST_WAITING = 256
 """Readings that wait to be passed on; then the probes wait, and gather on in the kernel."""
-TOGETHER_S = 0.05
-"""All probes are read in the same moment: so long their readings wait for those that take longer."""
-IDLE_S = 0.5
-SOON_S = (0.85, 1.0)
-"""Where the next reads are due so soon, what idle streams promise leaves with what they bring, so that an agent whose
-windows take a second works once a second."""
 START_S = 0.2
 TELL_S = 1.0
 END_DEADLINE_S = 5.0
@@ -94,6 +89,7 @@ class Agent:
         self._reloads = {"done": 0, "failed": 0}
         self._told_s = 0.0
         self._end_s = math.inf
+        self._behind_a_read = False
         self._starting = True
         """Whether a probe has not been opened yet, of which people want to hear sooner."""
 
@@ -136,8 +132,10 @@ class Agent:
             _log.info("what killed agents left cannot be removed: %s", err)
 
     def _turn(self) -> None:
-        if taken := self._gather(self._pause_s()):
+        taken = self._gather(self._pause_s())
+        if taken:
             self._output.take(taken)
+        self._behind_a_read = bool(taken)
         self._output.turn()
         self._workers.relieve()
         now_s = time.monotonic()
@@ -150,11 +148,10 @@ class Agent:
 
     def _pause_s(self) -> float:
         """How long there is nothing to do but to wait for what is read next."""
-        due_s = min((runner.next_read_s for runner in self._runners.values()), default=math.inf) - time.monotonic()
-        pause_s = IDLE_S
-        if due_s <= IDLE_S or SOON_S[0] <= due_s <= SOON_S[1]:
-            pause_s = max(due_s, 0.0) + TOGETHER_S
-        return min(pause_s, START_S if self._starting else math.inf, max(self._end_s - time.monotonic(), 0.0))
+        now_s = time.monotonic()
+        next_s = min((runner.next_read_s for runner in self._runners.values()), default=math.inf)
+        longest_s = pause_s(next_s - now_s, behind_a_read=self._behind_a_read)
+        return min(longest_s, START_S if self._starting else math.inf, max(self._end_s - now_s, 0.0))
 
     def _tell_read(self) -> None:
         if not self._waiting.empty():
