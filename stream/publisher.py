@@ -310,7 +310,7 @@ class Publisher:
     def _send_sealed(self, stream: OutgoingStream, sealed: Sealed) -> None:
         self._counters["values"] += 1
         self._counters["idle_values"] += not len(sealed.batch.events)
-        self._outbox.send(encode(sealed.batch), partial(stream.lose_sealed, sealed))
+        self._outbox.send(encode(sealed.batch, checked=True), partial(stream.lose_sealed, sealed))
 
     def _send_idle_facts(self, topic: str, state: FactStream, idle_mark_ns: Callable[[StreamKey], int]) -> None:
         mark_ns = idle_mark_ns(StreamKey(self.fabric, self.source, self.epoch, topic, ""))
@@ -318,7 +318,7 @@ class Publisher:
         self._facts[topic] = own = msgspec.structs.replace(state, mark_ns=promised_ns)
         self._told_facts_s[topic] = self._monotonic_s()
         self._counters["idle_values"] += 1
-        self._outbox.send(encode(Idle(self.fabric, cast(FactTopic, topic), own)))
+        self._outbox.send(encode(Idle(self.fabric, cast(FactTopic, topic), own), checked=True))
 
     def _lost_fact(self, topic: str, seq: int, _reason: int) -> None:
         self._counters["lost_facts"] += 1
