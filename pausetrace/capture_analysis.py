@@ -14,7 +14,6 @@ from typing import NamedTuple
 import msgspec
 
 from analytics.correlate import Correlate
-from analytics.detect import Detect
 from pausetrace.capture_workers import Detected, detect_blocks, detect_in_processes, prepare_processes
 from stream.capture_reader import CaptureFolder, count_undecodable
 from stream.capture_select import RowFilter
@@ -76,7 +75,7 @@ def _run(
     at_the_end: list[Item] = []
     done = rows = 0
     if workers == 1:
-        found: Iterator[Detected] = detect_blocks(Detect(), folder, partitions, streams, context, wanted)
+        found: Iterator[Detected] = detect_blocks(folder, partitions, streams, context, wanted)
     else:
         found = detect_in_processes(workers, folder, partitions, streams, context, wanted)
     with closing(found):  # type: ignore[type-var]

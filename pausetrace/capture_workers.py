@@ -58,7 +58,6 @@ class Detected(NamedTuple):
 
 
 def detect_blocks(
-    detect: Detect,
     folder: CaptureFolder,
     partitions: Sequence[PartitionId],
     streams: CapturedStreams,
@@ -67,6 +66,8 @@ def detect_blocks(
     workers: int = 1,
 ) -> Iterator[Detected]:
     """What detect makes of these partitions; one of several `workers` takes a share of the memory."""
+    # No message of Kafka limits how many rows stand together here.
+    detect = Detect(most_rows=BLOCK_EVENTS)
     # It ends a stream when it has read the last row, so it may know of the end before.
     detect.process(context.roster)
     found = blocks(
@@ -173,8 +174,7 @@ def _work(job: _Job, pipe: Connection) -> None:
     sender.start()
     try:
         found = detect_blocks(
-            Detect(), CaptureFolder(job.path), sorted(job.partitions), job.streams, job.context, job.wanted,
-            job.workers,
+            CaptureFolder(job.path), sorted(job.partitions), job.streams, job.context, job.wanted, job.workers,
         )  # fmt: skip
         for block in found:
             outgoing.put(block)
