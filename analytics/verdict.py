@@ -64,10 +64,11 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     inside = {
         root: around_root.inside_host(engine, closed, root >> 2) for root in named if root & 3 == layout.ROOT_HOST
     }
+    ingress_ports = _ingress_ports(closed)
     roots = [
         _root(
-            engine, closed, announced, root, ns, ns * PPM // max(blamed, 1), found_rings, inside.get(root, ()),
-            final=revision == FINAL,
+            engine, closed, announced, root, ns, ns * PPM // max(blamed, 1), found_rings, ingress_ports,
+            inside.get(root, ()), final=revision == FINAL,
         )
         for root, ns in named.items()
     ]  # fmt: skip
@@ -186,9 +187,7 @@ class _Ring(NamedTuple):
 
 def _rings(engine: Engine, closed: Closed) -> list[_Ring]:
     tallies = closed.ledger.queues
-    total: Counter[int] = Counter()
-    for (told, _), edge in closed.ledger.edges.items():
-        total[told] += edge.weight
+    total = _total_weights(closed)
     causes: dict[int, list[int]] = {queue: [] for queue in tallies}
     for (told, egress), edge in closed.ledger.edges.items():
         if told in tallies and egress in tallies and edge.weight * PPM >= LINK_PPM * total[told]:
@@ -218,6 +217,7 @@ def _root(
     pause_ns: int,
     ppm: int,
     found_rings: list[_Ring],
+    ingress_ports: Counter[int],
     inside: tuple[Finding, ...],
     *,
     final: bool,
@@ -230,7 +230,7 @@ def _root(
     else:
         device, port, priority = topology.devices[root >> 2], "", kinds.NO_PRIORITY
         kind = "host" if root & 3 == layout.ROOT_HOST else "unknown"
-    facts = _root_facts(engine, closed, root, kind, device, port, contributors, found_rings)
+    facts = _root_facts(engine, closed, root, kind, device, port, contributors, found_rings, ingress_ports)
     facts = dataclasses.replace(
         facts,
         depths_due=not final,
@@ -278,6 +278,7 @@ def _root_facts(
     port_name: str,
     contributors: tuple[Contributor, ...],
     found_rings: list[_Ring],
+    ingress_ports: Counter[int],
 ) -> RootFacts:
     topology = engine.topology
     if kind == "unknown":
@@ -310,7 +311,7 @@ def _root_facts(
         stopped_ns=told.pause_ns,
         stopped_span_ns=span_ns,
         sent_ratio=stopped_bytes * 8_000 / (speed * span_ns) if counted and span_ns and speed else None,
-        ingress_ports=_ingress_ports(closed, root >> 2) if kind == "egress" else 0,
+        ingress_ports=ingress_ports[root >> 2] if kind == "egress" else 0,
         sources=len({flow.src_device for flow in contributors}),
         max_mbps=int(state[port, layout.P_MAX_MBPS]) if port >= 0 else 0,
         queued_windows=int(state[port, layout.P_QUEUED_BINS]) if port >= 0 else 0,
@@ -366,14 +367,19 @@ def _place(engine: Engine, queue: int) -> int:
     return -int(engine.topology.port_rank[queue // PRIORITIES]) * PRIORITIES - queue % PRIORITIES
 
 
-def _ingress_ports(closed: Closed, egress: int) -> int:
-    """Ports of the root's device that were stopped because of the root egress."""
-    edges = closed.ledger.edges
+def _total_weights(closed: Closed) -> dict[int, int]:
+    """The weight of all edges of each told queue."""
     total: dict[int, int] = {}
-    for (told, _), edge in edges.items():
+    for (told, _), edge in closed.ledger.edges.items():
         total[told] = total.get(told, 0) + edge.weight
-    return sum(
-        1 for (told, cause), edge in edges.items() if cause == egress and edge.weight * PPM >= LINK_PPM * total[told]
+    return total
+
+
+def _ingress_ports(closed: Closed) -> Counter[int]:
+    """By egress, the ports of its device that were stopped because of it."""
+    total = _total_weights(closed)
+    return Counter(
+        egress for (told, egress), edge in closed.ledger.edges.items() if edge.weight * PPM >= LINK_PPM * total[told]
     )
 
 
@@ -428,13 +434,15 @@ def _passing(engine: Engine, root: int, time_ns: int) -> list[tuple[int, Flow]]:
 
 def _causes(closed: Closed) -> dict[int, list[int]]:
     """Of each told queue, the stopped queues of its pauser that passed the stop on, in order of index."""
-    total: dict[int, int] = {}
-    for (told, _), edge in closed.ledger.edges.items():
-        total[told] = total.get(told, 0) + edge.weight
+    total = _total_weights(closed)
+    passed = [
+        (told, egress)
+        for (told, egress), edge in closed.ledger.edges.items()
+        if edge.passed_weight * PPM >= LINK_PPM * total[told]
+    ]
     causes: dict[int, list[int]] = {}
-    for (told, egress), edge in sorted(closed.ledger.edges.items()):
-        if edge.passed_weight * PPM >= LINK_PPM * total[told]:
-            causes.setdefault(told, []).append(egress)
+    for told, egress in sorted(passed):
+        causes.setdefault(told, []).append(egress)
     return causes
 
 
