@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import pickle
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -86,6 +87,7 @@ def prepare_processes() -> None:
     forkserver.ensure_running()
 
 
+@contextmanager
 def detect_in_processes(
     workers: int,
     folder: CaptureFolder,
@@ -93,8 +95,8 @@ def detect_in_processes(
     streams: CapturedStreams,
     context: Context,
     wanted: RowFilter,
-) -> Iterator[Detected]:
-    """What detect makes of these partitions in so many processes beside this one, which end with this iterator.
+) -> Iterator[Iterator[Detected]]:
+    """What detect makes of these partitions in so many processes beside this one, begun here and ended at the exit.
 
     Whoever takes what is made has work of its own with it, so that the processes together keep `workers` cores busy
     whoever has more to do.
@@ -112,7 +114,7 @@ def detect_in_processes(
             # With our copy of their end closed, a process that dies ends the pipe.
             theirs.close()
             processes.append((process, ours))
-        yield from _in_order([_received(process, pipe) for process, pipe in processes])
+        yield _in_order([_received(process, pipe) for process, pipe in processes])
     finally:
         for process, pipe in processes:
             pipe.close()

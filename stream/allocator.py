@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import sys
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 """From malloc.h."""
@@ -22,9 +23,11 @@ _OWN_MAPPING_BYTES = 32 << 20
 def keep_freed_memory() -> None:
     """For processes that read megabytes all the time, from Kafka or from a capture; call it at the start.
 
-    Arrow, where it is loaded later, takes its memory from the C library too: its own allocator gives memory back.
+    Arrow, loaded before or later, takes its memory from the C library too: its own allocator gives memory back.
     """
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.set_memory_pool(arrow.system_memory_pool())
     with contextlib.suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)

@@ -32,8 +32,10 @@ def test_a_worker_that_fails_is_an_error_and_not_an_end(folder: CaptureFolder) -
     # No worker can make sense of this.
     context.ends = dict.fromkeys(context.ends, 3)  # type: ignore[arg-type]
     partitions = sorted({partition for partition, _ in streams.spans})
-    found = detect_in_processes(2, folder, partitions, streams, context, RowFilter())
-    with pytest.raises(PausetraceError, match=r"a worker ended before its work was done \(exit status 1\)"):
+    with (
+        detect_in_processes(2, folder, partitions, streams, context, RowFilter()) as found,
+        pytest.raises(PausetraceError, match=r"a worker ended before its work was done \(exit status 1\)"),
+    ):
         list(found)
 
 
