@@ -56,7 +56,8 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     named = {
         root: root_ns[root] for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL
     }
-    found_rings = _rings(engine, closed)
+    weights = ledger.weights()
+    found_rings = _rings(engine, closed, weights)
     for ring in found_rings:
         # What began inside a ring that moves no more began with the ring: it has the time of pauses causing each other.
         if ring.deadlock and not any(queue * 4 + layout.ROOT_EGRESS in named for queue in ring.queues):
@@ -64,7 +65,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     inside = {
         root: around_root.inside_host(engine, closed, root >> 2) for root in named if root & 3 == layout.ROOT_HOST
     }
-    ingress_ports = _ingress_ports(closed)
+    ingress_ports = _ingress_ports(closed, weights)
     roots = [
         _root(
             engine, closed, announced, root, ns, ns * PPM // max(blamed, 1), found_rings, ingress_ports,
@@ -74,7 +75,7 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     ]  # fmt: skip
     roots = _polarized(engine, roots)
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
-    queues = _queues(engine, closed, named, pause_ns)
+    queues = _queues(engine, closed, named, pause_ns, weights)
     confidence = confidence_of(engine, closed, announced, shares, pause_ns, inside)
     severity, reason = severity_of(engine, closed, pause_ns)
     lost = losses(engine, closed) | {
@@ -185,9 +186,8 @@ class _Ring(NamedTuple):
         return self.quiet_ns >= self.limit_ns
 
 
-def _rings(engine: Engine, closed: Closed) -> list[_Ring]:
+def _rings(engine: Engine, closed: Closed, total: dict[int, int]) -> list[_Ring]:
     tallies = closed.ledger.queues
-    total = _total_weights(closed)
     causes: dict[int, list[int]] = {queue: [] for queue in tallies}
     for (told, egress), edge in closed.ledger.edges.items():
         if told in tallies and egress in tallies and edge.weight * PPM >= LINK_PPM * total[told]:
@@ -367,17 +367,8 @@ def _place(engine: Engine, queue: int) -> int:
     return -int(engine.topology.port_rank[queue // PRIORITIES]) * PRIORITIES - queue % PRIORITIES
 
 
-def _total_weights(closed: Closed) -> dict[int, int]:
-    """The weight of all edges of each told queue."""
-    total: dict[int, int] = {}
-    for (told, _), edge in closed.ledger.edges.items():
-        total[told] = total.get(told, 0) + edge.weight
-    return total
-
-
-def _ingress_ports(closed: Closed) -> Counter[int]:
-    """By egress, the ports of its device that were stopped because of it."""
-    total = _total_weights(closed)
+def _ingress_ports(closed: Closed, total: dict[int, int]) -> Counter[int]:
+    """By egress, the ports of its device that were stopped because of it; `total` weighs each told queue's edges."""
     return Counter(
         egress for (told, egress), edge in closed.ledger.edges.items() if edge.weight * PPM >= LINK_PPM * total[told]
     )
@@ -432,9 +423,8 @@ def _passing(engine: Engine, root: int, time_ns: int) -> list[tuple[int, Flow]]:
     return [(number, flow) for number, flow in known if flow is not None and passes(flow)]
 
 
-def _causes(closed: Closed) -> dict[int, list[int]]:
+def _causes(closed: Closed, total: dict[int, int]) -> dict[int, list[int]]:
     """Of each told queue, the stopped queues of its pauser that passed the stop on, in order of index."""
-    total = _total_weights(closed)
     passed = [
         (told, egress)
         for (told, egress), edge in closed.ledger.edges.items()
@@ -446,9 +436,11 @@ def _causes(closed: Closed) -> dict[int, list[int]]:
     return causes
 
 
-def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int) -> list[PausedQueue]:
+def _queues(
+    engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int, total: dict[int, int]
+) -> list[PausedQueue]:
     topology = engine.topology
-    causes = _causes(closed)
+    causes = _causes(closed, total)
     depth = {queue: 1 for queue in closed.ledger.queues if queue not in causes}
     frontier = sorted(depth)
     level = 1

@@ -10,6 +10,7 @@ from analytics.detect import episode_stream
 from stream import kinds
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.facts import Device, FactStream, Flow, Link
+from stream.messages import Item
 from stream.record import Events, empty_events
 from stream.roster import SourceDown, SourceUp, StreamDown, StreamUp
 
@@ -20,8 +21,8 @@ _SWITCH, _HOST, _PORT = "leaf", "host", "p"
 _FLOW = 1
 
 
-def load_correlate() -> None:
-    """Has correlate follow one pause of a switch that a host stopped."""
+def load_correlate() -> list[Item]:
+    """Has correlate follow one pause of a switch that a host stopped; returns what it makes of it."""
     streams = {topic: StreamKey(_FABRIC, _SOURCE, _EPOCH, topic, _SWITCH) for topic in ("pfc", "queue")}
     facts = (
         Device(_FABRIC, _HOST, "host", 0, FactStream(_SOURCE, _EPOCH, 0, 0)),
@@ -35,7 +36,7 @@ def load_correlate() -> None:
         *(StreamDown(k.topic, k.device, 1) for k in streams.values()),
     )
     pauses, windows = _pauses(), _windows()
-    Correlate().process(
+    return Correlate().process(
         [
             SourceUp(_FABRIC, _SOURCE, _EPOCH, 0, ups),
             *facts,
