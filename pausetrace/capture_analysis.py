@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from analytics.correlate import Correlate
-from pausetrace.capture_workers import detect_blocks, detect_in_processes, prepare_processes
+from pausetrace.capture_workers import Detected, detect_blocks, detect_in_processes, prepare_processes
 from pausetrace.correlate_start import load_correlate
 from stream.capture_reader import CaptureFolder, count_undecodable
 from stream.capture_select import RowFilter
@@ -75,6 +75,7 @@ def _run(
     facts = deque(context.facts)
     at_the_end: list[Item] = []
     done = rows = 0
+    detected: AbstractContextManager[Iterator[Detected]]
     if workers == 1:
         detected = closing(detect_blocks(folder, partitions, streams, context, wanted))
     else:

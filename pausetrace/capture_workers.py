@@ -9,7 +9,7 @@ import fcntl
 import multiprocessing
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -65,7 +65,7 @@ def detect_blocks(
     context: Context,
     wanted: RowFilter,
     workers: int = 1,
-) -> Iterator[Detected]:
+) -> Generator[Detected, None, None]:
     """What detect makes of these partitions; one of several `workers` takes a share of the memory."""
     # No message of Kafka limits how many rows stand together here.
     detect = Detect(most_rows=BLOCK_EVENTS)
