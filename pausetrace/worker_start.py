@@ -10,12 +10,11 @@ import gc
 from analytics.detect import Detect
 from pausetrace.capture_workers import without_rows_of_no_effect
 from stream import kinds
-from stream.allocator import collect_seldom, keep_freed_memory
+from stream.allocator import keep_freed_memory
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.record import empty_events
 
 keep_freed_memory()
-collect_seldom()
 
 _row = empty_events(1)
 _row["kind"] = kinds.QUEUE_DEPTH

@@ -1,14 +1,12 @@
-"""Has the C library keep the memory that a reader of many megabytes a second frees and needs again at once, and
-Python look for what is of no use any more less often.
+"""Has the C library keep the memory that a reader of many megabytes a second frees and needs again at once.
 
-In: nothing. Out: nothing; only glibc knows how to keep memory, and elsewhere nothing happens.
+In: nothing. Out: nothing; only glibc knows how, and elsewhere nothing happens.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import os
 import sys
 
@@ -35,15 +33,3 @@ def keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
         mallopt(_M_TOP_PAD, _GROWN_BY_BYTES)
         mallopt(_M_MMAP_THRESHOLD, _OWN_MAPPING_BYTES)
-
-
-YOUNG_OBJECTS = 50_000
-
-
-def collect_seldom() -> None:
-    """For processes that make many objects, of which next to none refer to each other in a circle.
-
-    Python looks through its young objects whenever there are 700 more, and now and then through all: with the facts of
-    a large fabric in memory that took a tenth of the time.
-    """
-    gc.set_threshold(YOUNG_OBJECTS)
