@@ -23,7 +23,7 @@ def script() -> dict[str, Any]:
 
 
 def test_every_constant_is_there_and_changes(script: dict[str, Any]) -> None:
-    for module, names in script["CONSTANTS"].items():
+    for module, names in [*script["CONSTANTS"].items(), *script["FLOWS_UNKNOWN"].items()]:
         source = script["source_of"](module).read_text()
         for name in names:
             for factor in script["FACTORS"]:
@@ -55,6 +55,21 @@ def test_figures_that_are_the_same_are_marked_so(script: dict[str, Any]) -> None
     rows = [(setting(), base), (setting("classes", "STORM_COVER", 0.5), base | {"top1": 0.5})]
     line = script["table"](rows).splitlines()[-1]
     assert line.startswith("| `STORM_COVER` | 0.9 → 0.45 | = | = | 0.500 | = |")
+    # Without flows the figures are others to begin with.
+    fewer = base | {"top1": 0.5}
+    rows += [(setting(without="flows"), fewer), (setting("port_edges", "ROUNDS", 2.0, "flows"), fewer)]
+    lines = script["table"](rows).splitlines()[-2:]
+    assert lines[0].startswith("| (as they are without flows) | | 1.000 | 1.000 | 0.500 | 1.000 |")
+    assert lines[1].startswith("| `ROUNDS` without flows | 2 → 4 | = | = | = |")
+
+
+def test_a_constant_that_counts_without_flows_is_tried_without_them(script: dict[str, Any]) -> None:
+    setting = script["Setting"]
+    assert script["settings"](["ROUNDS"]) == [
+        setting(), setting(without="flows"),
+        setting("port_edges", "ROUNDS", 0.5, "flows"), setting("port_edges", "ROUNDS", 2.0, "flows"),
+    ]  # fmt: skip
+    assert not any(one.without for one in script["settings"](["STORM_COVER"]))
 
 
 @pytest.mark.slow
