@@ -106,13 +106,14 @@ def close(
     closes[at, 0], closes[at, 1], closes[at, 2] = slot, queue, queues[queue, Q_A]
     closes[at, 3], closes[at, 4], closes[at, 5], closes[at, 6] = paused_ns, marks, queues[queue, Q_PAUSER], end_ns
     counts[N_CLOSES] += 1
+    at = counts[N_BLAMES]
     for r in range(queues[queue, Q_ROOTS]):
-        at = counts[N_BLAMES]
         ppm = int(state.shares[queue, r] * 1e6 + 0.5)
         blames[at, 0], blames[at, 1], blames[at, 2] = slot, queue, state.roots[queue, r]
         blames[at, 3] = (paused_ns // 1_000_000) * ppm + (paused_ns % 1_000_000 * ppm + 500_000) // 1_000_000
-        counts[N_BLAMES] += 1
+        at += 1
         activate(state.roots[queue, r], state.shares[queue, r], slot, -1, end_ns, state, links)
+    counts[N_BLAMES] = at
     queues[queue, Q_ORDER] = 0
     queues[queue, Q_B] = end_ns
     slots[slot, S_OPEN] -= 1

@@ -11,7 +11,7 @@ egress queue keeps only its last interval and that interval's blame, so one XOFF
 from __future__ import annotations
 
 from analytics.activity import activate
-from analytics.compiled import inlined, kernel
+from analytics.compiled import index, inlined, kernel
 from analytics.layout import (
     CAUSE_MIN_SHARE,
     D_REPORTS,
@@ -63,11 +63,12 @@ def peak(queues: Ints, queue: int, time_ns: int) -> int:
 
     A stopped queue cannot drain: a mark of 0 says that nothing was added, so the window before its stop counts.
     """
-    if queues[queue, Q_ORDER] != 0:
-        peak = queues[queue, Q_STOP_PEAK]
-        return peak if peak > 0 else queues[queue, Q_STOP_BEFORE]
-    if queues[queue, Q_BIN_START] <= time_ns < queues[queue, Q_BIN_END]:
-        return queues[queue, Q_BIN_PEAK]
+    at = index(queue)
+    if queues[at, Q_ORDER] != 0:
+        peak = queues[at, Q_STOP_PEAK]
+        return peak if peak > 0 else queues[at, Q_STOP_BEFORE]
+    if queues[at, Q_BIN_START] <= time_ns < queues[at, Q_BIN_END]:
+        return queues[at, Q_BIN_PEAK]
     return 0
 
 
@@ -102,13 +103,14 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
         queues[group[member], Q_ROOTS] = -2
         while depth >= 0:
             queue = stack[depth]
+            here = index(queue)
             priority = queue % 8
             peer = port_peer[queue // 8]
             device = -1
             if peer >= 0:
                 device = port_device[peer]
             pushed = False
-            first_edge = counts[N_EDGES]
+            first_edge = edge = counts[N_EDGES]
             found = 0
             target = -1
             if device < 0:
@@ -133,7 +135,9 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                         while left:
                             bit = left & -left
                             left ^= bit
-                            egress = fan_ports[fan_start[device] + word * WORD_BITS + number_of(bit)] * 8 + priority
+                            local = index(fan_start[device] + word * WORD_BITS + number_of(bit))
+                            egress = fan_ports[local] * 8 + priority
+                            at = index(egress)
                             height = 1.0
                             if look == 0:
                                 height = float(peak(queues, egress, time_ns))
@@ -141,15 +145,15 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                                     # Nothing but a row or a stop can fill it, and both put it in again.
                                     filled[place] ^= bit
                                     continue
-                            elif queues[egress, Q_ORDER] == 0 and queues[egress, Q_B] < time_ns - MEMORY_NS:
+                            elif queues[at, Q_ORDER] == 0 and queues[at, Q_B] < time_ns - MEMORY_NS:
                                 continue
-                            if queues[egress, Q_ROOTS] == -1 and queues[egress, Q_ORDER] != 0:
+                            if queues[at, Q_ROOTS] == -1 and queues[at, Q_ORDER] != 0:
                                 depth += 1
                                 stack[depth] = egress
-                                queues[egress, Q_ROOTS] = -2
+                                queues[at, Q_ROOTS] = -2
                                 pushed = True
                                 break
-                            holders[holding], weights[holding] = egress, height * height
+                            holders[index(holding)], weights[index(holding)] = egress, height * height
                             holding += 1
                             total += height * height
                         if pushed:
@@ -162,32 +166,35 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                     rest = 0.0
                     mixed = False
                     for j in range(holding):
-                        egress = holders[j]
-                        share = weights[j] / total
+                        weights[j] /= total
+                    for j in range(holding):
+                        egress, share = holders[j], weights[j]
+                        at = index(egress)
                         if share < CAUSE_MIN_SHARE:
                             rest += share
                             continue
-                        stopped = queues[egress, Q_ORDER] != 0 or queues[egress, Q_B] >= time_ns - MEMORY_NS
+                        stopped = queues[at, Q_ORDER] != 0 or queues[at, Q_B] >= time_ns - MEMORY_NS
                         passed = 1.0 if stopped else 0.0
                         # What a stop passes on to is the blame of the queue's last pause, so that one is needed.
-                        once = not stopped and queues[egress, Q_ROOTS] > 0
-                        if once and missed[egress, MS_START] <= time_ns < missed[egress, MS_END]:
+                        once = not stopped and queues[at, Q_ROOTS] > 0
+                        if once and missed[at, MS_START] <= time_ns < missed[at, MS_END]:
                             passed = _missed_share(missed, egress)
-                        at = counts[N_EDGES]
-                        edges[at, 1], edges[at, 2] = queue, egress
-                        edges[at, 3], edges[at, 4] = int(share * 1e6 + 0.5), 0
-                        edges[at, 5] = peer
-                        counts[N_EDGES] += 1
+                        row = index(edge)
+                        edges[row, 1], edges[row, 2] = queue, egress
+                        edges[row, 3], edges[row, 4] = int(share * 1e6 + 0.5), 0
+                        edges[row, 5] = peer
+                        edge += 1
                         if passed == 0.0 and not mixed:
                             # Nothing is known of the roots of others so far, so that this one is new.
-                            scratch_root[found], scratch_share[found] = egress * 4 + ROOT_EGRESS, share
+                            fresh = index(found)
+                            scratch_root[fresh], scratch_share[fresh] = egress * 4 + ROOT_EGRESS, share
                             found += 1
                             continue
                         if not mixed:
                             mixed = True
                             for r in range(found):
                                 scratch_place[scratch_root[r]] = r
-                        edges[at, 4] = int(share * passed * 1e6 + 0.5)
+                        edges[row, 4] = int(share * passed * 1e6 + 0.5)
                         if passed < 1.0:
                             root = egress * 4 + ROOT_EGRESS
                             found = _add(
@@ -196,20 +203,20 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                         if passed == 0.0:
                             continue
                         share *= passed
-                        if queues[egress, Q_ROOTS] < 0:
+                        if queues[at, Q_ROOTS] < 0:
                             found = _add(scratch_root, scratch_share, scratch_place, found, ROOT_CYCLE, share)
                         else:
-                            for r in range(queues[egress, Q_ROOTS]):
-                                root, part = roots[egress, r], share * shares[egress, r]
+                            for r in range(queues[at, Q_ROOTS]):
+                                root, part = roots[at, r], share * shares[at, r]
                                 found = _add(scratch_root, scratch_share, scratch_place, found, root, part)
                             if share >= JOIN_SHARE:
-                                target = join(state, target, queues[egress, Q_SLOT], time_ns, links, told)
+                                target = join(state, target, queues[at, Q_SLOT], time_ns, links, told)
                     if rest > 0.0:
                         found = _add(scratch_root, scratch_share, scratch_place, found, ROOT_OTHER, rest)
             kept = _keep_largest(scratch_root, scratch_share, found)
-            queues[queue, Q_ROOTS] = kept
+            queues[here, Q_ROOTS] = kept
             for r in range(kept):
-                roots[queue, r], shares[queue, r] = scratch_root[r], scratch_share[r]
+                roots[here, r], shares[here, r] = scratch_root[r], scratch_share[r]
                 if scratch_share[r] >= JOIN_SHARE:
                     other = owner(state, scratch_root[r])
                     if other != target:
@@ -219,9 +226,10 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                 target = work.free[counts[N_FREE]]
                 slots[target, S_FIRST_NS], slots[target, S_FIRST_QUEUE] = time_ns, queue
                 slots[target, S_OPEN], slots[target, S_PARENT] = 0, target
-            queues[queue, Q_SLOT], queues[queue, Q_PAUSER] = target, peer
-            for at in range(first_edge, counts[N_EDGES]):
-                edges[at, 0] = target
+            queues[here, Q_SLOT], queues[here, Q_PAUSER] = target, peer
+            for written in range(first_edge, edge):
+                edges[index(written), 0] = target
+            counts[N_EDGES] = edge
             slots[target, S_OPEN] += 1
             slots[target, S_LAST_NS] = time_ns
             if (
@@ -230,7 +238,7 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
             ):  # fmt: skip
                 slots[target, S_FIRST_QUEUE] = queue
             for r in range(kept):
-                activate(roots[queue, r], shares[queue, r], target, 1, time_ns, state, links)
+                activate(roots[here, r], shares[here, r], target, 1, time_ns, state, links)
             depth -= 1
 
 
@@ -273,10 +281,11 @@ def _keep_largest(scratch_root: Ints, scratch_share: Floats, found: int) -> int:
                 continue
             rest += scratch_share[last]
             place = last
-        while place > 0 and scratch_share[place - 1] < share:
-            scratch_root[place], scratch_share[place] = scratch_root[place - 1], scratch_share[place - 1]
+        while place > 0 and scratch_share[index(place - 1)] < share:
+            above = index(place - 1)
+            scratch_root[index(place)], scratch_share[index(place)] = scratch_root[above], scratch_share[above]
             place -= 1
-        scratch_root[place], scratch_share[place] = root, share
+        scratch_root[index(place)], scratch_share[index(place)] = root, share
     for i in range(last + 1):
         if scratch_root[i] == ROOT_OTHER:
             scratch_share[i] += rest

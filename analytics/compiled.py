@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from numba import njit
 
 from stream.kernel_folder import folder_by_sources
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+index = np.uintp
+"""A number that is not below 0, as the place in an array, for the loops that cost the most. Of a signed one Numba asks
+at each use whether it counts from the array's end, a tenth of the attribution's time. Not to be calculated with."""
 
 _ROOM = Path(__file__).parent
 

@@ -122,9 +122,13 @@ class _StreamState:
 
 
 class Detect:
-    """The step; `counters` tells what it saw that was not plain sailing."""
+    """The step; `counters` tells what it saw that was not plain sailing.
 
-    def __init__(self) -> None:
+    A batch that it gives has at most so many rows: by default as many as a value of Kafka.
+    """
+
+    def __init__(self, most_rows: int = MAX_EVENTS) -> None:
+        self._most_rows = most_rows
         self.counters: Counter[str] = Counter()
         self._streams: dict[StreamKey, _StreamState] = {}
         self._downs: dict[StreamKey, _Down] = {}
@@ -330,13 +334,13 @@ class Detect:
         episodes, state.told = state.told[0] if len(state.told) == 1 else joined(state.told), []
         names = list(state.ports) if len(episodes) else []
         numbers = np.empty(len(names), np.int64)
-        for start in range(0, max(len(episodes), 1), MAX_EVENTS):
-            part = episodes[start : start + MAX_EVENTS]
+        for start in range(0, max(len(episodes), 1), self._most_rows):
+            part = episodes[start : start + self._most_rows]
             ports: tuple[str, ...] = ()
             if len(part):
                 renumber_ports(words(part), numbers)
                 ports = tuple(compress(names, (numbers >= 0).tolist()))
-            last = start + MAX_EVENTS >= len(episodes)
+            last = start + self._most_rows >= len(episodes)
             mark_ns = state.mark_ns if last else int(part["time_ns"][-1])
             out.append(Batch(episode_stream(stream), state.out_seq, mark_ns, ports, part, lost=state.lost))
             state.out_seq += len(part)

@@ -161,12 +161,14 @@ def _stops_beside(engine: Engine, closed: Closed, stops: Stops) -> Stops:
     """Stops around that are not the cascade's own, as many as are of use: they tell of the same buffers as its own."""
     topology = engine.topology
     room = max(MAX_READ - len(stops.queue), 0)
-    own = set(zip(stops.queue.tolist(), stops.begin_ns.tolist(), strict=True)) if room else set()
-    near = engine.told_pauses.near(closed.start_ns, closed.end_ns)[
+    own = set(zip(stops.queue.tolist(), stops.begin_ns.tolist(), strict=True))
+    table = engine.told_pauses.near(closed.start_ns, closed.end_ns)[
         :, [told_pauses.QUEUE, told_pauses.START, told_pauses.TIME]
     ]
-    others = [pause for pause in near.tolist() if (pause[0], pause[1]) not in own] if room else []
-    table = np.array(others, np.int64).reshape(-1, 3)
+    # Few of all around begin when one of its own does, so that few have to be looked up.
+    at_once = np.flatnonzero(np.isin(table[:, 1], stops.begin_ns))
+    mine = [row for row in at_once.tolist() if (int(table[row, 0]), int(table[row, 1])) in own]
+    table = np.delete(table, mine, axis=0) if room else table[:0]
     queue = table[:, 0]
     table = table[np.lexsort((queue % PRIORITIES, topology.port_rank[queue // PRIORITIES], table[:, 2], table[:, 1]))]
     table = table[:: max(1, -(-len(table) // max(room, 1)))]

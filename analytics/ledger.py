@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -25,8 +26,7 @@ def bounded_sum(amounts: Iterable[int]) -> int:
     return min(sum(amounts), INT64_MAX)
 
 
-@dataclass(slots=True)
-class QueueTally:
+class QueueTally(msgspec.Struct, gc=False):
     """Pauses of one told queue: how many, for how long together, from the first's start to the last's end.
 
     `pauser` is the port that its link led to then: the link may be another by the time that the cascade closes.
@@ -44,8 +44,7 @@ class QueueTally:
     second_ns: int = 0
 
 
-@dataclass(slots=True)
-class EdgeTally:
+class EdgeTally(msgspec.Struct, gc=False):
     """How much of what stopped a told queue an egress of its pauser caused, and passed on: XOFFs in ppm, or bytes.
 
     `ingress` is the port of the pauser that the told queue's link led to.
@@ -74,6 +73,13 @@ class Ledger:
     stops_not_weighed: int = 0
     """Stops of which bytes of flows could tell more than there was time to look at."""
     former_ids: list[str] = field(default_factory=list)
+
+    def weights(self) -> dict[int, int]:
+        """The weight of all edges of each told queue."""
+        total: dict[int, int] = {}
+        for (told, _), edge in self.edges.items():
+            total[told] = total.get(told, 0) + edge.weight
+        return total
 
     def root_ns(self) -> dict[int, int]:
         """Pause ns by root."""

@@ -16,6 +16,8 @@ DIGIT_BITS = 11
 DIGITS = 1 << DIGIT_BITS
 TYPE_BITS = 3
 """What the type of a row takes behind its time."""
+AT_ONCE = 256
+"""Rows of 64 bytes that are copied and then looked at again: half of a processor's nearest cache."""
 MOST_PASSES = 4
 """Times that wait together span seconds, 2**33 ns, where a digit at a time is quicker than to compare."""
 
@@ -40,9 +42,8 @@ def pick_in_order(rows: Ints, flows: Flows, port_rank: Ints, chosen: Ints, out: 
     else:
         by_time = np.argsort(keys, kind="stable")
         keys, order = keys[by_time], order[by_time]
-    _pick(rows, flows, order, out, out_flows)
     # Of rows polled together some few have one time: to sort all rows by each column takes several times as long.
-    _sort_ties(rows, flows, port_rank, keys, order, np.empty_like(chosen), spare, out, out_flows)
+    _pick(rows, flows, port_rank, keys, order, np.empty_like(chosen), spare, out, out_flows)
 
 
 @kernel
@@ -66,26 +67,37 @@ def _sort_keys(keys: Ints, order: Ints, spare_keys: Ints, spare: Ints, starts: I
 
 
 @kernel
-def _pick(rows: Ints, flows: Flows, order: Ints, out: Ints, out_flows: Flows) -> None:
-    for place in range(len(order)):
-        for column in range(ROW_COLUMNS):
-            out[place, column] = rows[order[place], column]
-        out_flows[place] = flows[order[place]]
-
-
-@kernel
-def _sort_ties(
+def _pick(
     rows: Ints, flows: Flows, port_rank: Ints, keys: Ints, order: Ints, sorted_: Ints, spare: Ints, out: Ints,
     out_flows: Flows,
 ) -> None:  # fmt: skip
-    """Sorts each run of one key in `out` by merging: where rows lie beside each other, since memory is what it costs.
+    """Copies rows in the order of their keys, and sorts those of one key while they are in the processor's cache.
 
-    `order` says from where they were picked, `sorted_` and `spare` are as long.
+    `order` says from where, `sorted_` and `spare` are as long.
     """
     begin = 0
     while begin < len(keys):
+        end = min(begin + AT_ONCE, len(keys))
+        while end < len(keys) and keys[end] == keys[end - 1]:
+            end += 1
+        for place in range(begin, end):
+            for column in range(ROW_COLUMNS):
+                out[place, column] = rows[order[place], column]
+            out_flows[place] = flows[order[place]]
+        _sort_ties(rows, flows, port_rank, keys, order, sorted_, spare, out, out_flows, begin, end)
+        begin = end
+
+
+@inlined
+def _sort_ties(
+    rows: Ints, flows: Flows, port_rank: Ints, keys: Ints, order: Ints, sorted_: Ints, spare: Ints, out: Ints,
+    out_flows: Flows, first: int, last: int,
+) -> None:  # fmt: skip
+    """Sorts each run of one key, of those from `first` to before `last`, in `out` by merging."""
+    begin = first
+    while begin < last:
         end = begin + 1
-        while end < len(keys) and keys[end] == keys[begin]:
+        while end < last and keys[end] == keys[begin]:
             end += 1
         if end - begin > 1:
             for place in range(begin, end):

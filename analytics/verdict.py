@@ -59,7 +59,8 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     named = {
         root: root_ns[root] for root, ppm in shares.items() if ppm >= REPORT_PPM and root & 3 != layout.ROOT_SPECIAL
     }
-    found_rings = _rings(engine, closed)
+    weights = ledger.weights()
+    found_rings = _rings(engine, closed, weights)
     for ring in found_rings:
         # What began inside a ring that moves no more began with the ring: it has the time of pauses causing each other.
         if ring.deadlock and not any(queue * 4 + layout.ROOT_EGRESS in named for queue in ring.queues):
@@ -67,16 +68,17 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
     inside = {
         root: around_root.inside_host(engine, closed, root >> 2) for root in named if root & 3 == layout.ROOT_HOST
     }
+    ingress_ports = _ingress_ports(closed, weights)
     roots = [
         _root(
-            engine, closed, announced, root, ns, ns * PPM // max(blamed, 1), found_rings, inside.get(root, ()),
-            final=revision == FINAL,
+            engine, closed, announced, root, ns, ns * PPM // max(blamed, 1), found_rings, ingress_ports,
+            inside.get(root, ()), final=revision == FINAL,
         )
         for root, ns in named.items()
     ]  # fmt: skip
     roots = _polarized(engine, roots)
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
-    queues = _queues(engine, closed, named, pause_ns)
+    queues = _queues(engine, closed, named, pause_ns, weights)
     if closed.sampled is None:
         confidence = confidence_of(engine, closed, announced, shares, pause_ns, inside)
         severity, reason = severity_of(engine, closed, pause_ns)
@@ -197,11 +199,8 @@ class _Ring(NamedTuple):
         return self.quiet_ns >= self.limit_ns
 
 
-def _rings(engine: Engine, closed: Closed) -> list[_Ring]:
+def _rings(engine: Engine, closed: Closed, total: dict[int, int]) -> list[_Ring]:
     tallies = closed.ledger.queues
-    total: Counter[int] = Counter()
-    for (told, _), edge in closed.ledger.edges.items():
-        total[told] += edge.weight
     causes: dict[int, list[int]] = {queue: [] for queue in tallies}
     for (told, egress), edge in closed.ledger.edges.items():
         if told in tallies and egress in tallies and edge.weight * PPM >= LINK_PPM * total[told]:
@@ -231,6 +230,7 @@ def _root(
     pause_ns: int,
     ppm: int,
     found_rings: list[_Ring],
+    ingress_ports: Counter[int],
     inside: tuple[Finding, ...],
     *,
     final: bool,
@@ -243,7 +243,7 @@ def _root(
     else:
         device, port, priority = topology.devices[root >> 2], "", kinds.NO_PRIORITY
         kind = "host" if root & 3 == layout.ROOT_HOST else "unknown"
-    facts = _root_facts(engine, closed, root, kind, device, port, contributors, found_rings)
+    facts = _root_facts(engine, closed, root, kind, device, port, contributors, found_rings, ingress_ports)
     facts = dataclasses.replace(
         facts,
         depths_due=not final,
@@ -291,6 +291,7 @@ def _root_facts(
     port_name: str,
     contributors: tuple[Contributor, ...],
     found_rings: list[_Ring],
+    ingress_ports: Counter[int],
 ) -> RootFacts:
     topology = engine.topology
     if kind == "unknown":
@@ -327,7 +328,7 @@ def _root_facts(
         stopped_ns=told.pause_ns,
         stopped_span_ns=span_ns,
         sent_ratio=stopped_bytes * 8_000 / (speed * span_ns) if counted and span_ns and speed else None,
-        ingress_ports=_ingress_ports(closed, root >> 2) if kind == "egress" else 0,
+        ingress_ports=ingress_ports[root >> 2] if kind == "egress" else 0,
         sources=len({flow.src_device for flow in contributors}),
         max_mbps=int(state[port, layout.P_MAX_MBPS]) if port >= 0 else 0,
         queued_windows=int(state[port, layout.P_QUEUED_BINS]) if port >= 0 else 0,
@@ -386,14 +387,10 @@ def _place(engine: Engine, queue: int) -> int:
     return -int(engine.topology.port_rank[queue // PRIORITIES]) * PRIORITIES - queue % PRIORITIES
 
 
-def _ingress_ports(closed: Closed, egress: int) -> int:
-    """Ports of the root's device that were stopped because of the root egress."""
-    edges = closed.ledger.edges
-    total: dict[int, int] = {}
-    for (told, _), edge in edges.items():
-        total[told] = total.get(told, 0) + edge.weight
-    return sum(
-        1 for (told, cause), edge in edges.items() if cause == egress and edge.weight * PPM >= LINK_PPM * total[told]
+def _ingress_ports(closed: Closed, total: dict[int, int]) -> Counter[int]:
+    """By egress, the ports of its device that were stopped because of it; `total` weighs each told queue's edges."""
+    return Counter(
+        egress for (told, egress), edge in closed.ledger.edges.items() if edge.weight * PPM >= LINK_PPM * total[told]
     )
 
 
@@ -446,21 +443,24 @@ def _passing(engine: Engine, root: int, time_ns: int) -> list[tuple[int, Flow]]:
     return [(number, flow) for number, flow in known if flow is not None and passes(flow)]
 
 
-def _causes(closed: Closed) -> dict[int, list[int]]:
+def _causes(closed: Closed, total: dict[int, int]) -> dict[int, list[int]]:
     """Of each told queue, the stopped queues of its pauser that passed the stop on, in order of index."""
-    total: dict[int, int] = {}
-    for (told, _), edge in closed.ledger.edges.items():
-        total[told] = total.get(told, 0) + edge.weight
+    passed = [
+        (told, egress)
+        for (told, egress), edge in closed.ledger.edges.items()
+        if edge.passed_weight * PPM >= LINK_PPM * total[told]
+    ]
     causes: dict[int, list[int]] = {}
-    for (told, egress), edge in sorted(closed.ledger.edges.items()):
-        if edge.passed_weight * PPM >= LINK_PPM * total[told]:
-            causes.setdefault(told, []).append(egress)
+    for told, egress in sorted(passed):
+        causes.setdefault(told, []).append(egress)
     return causes
 
 
-def _queues(engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int) -> list[PausedQueue]:
+def _queues(
+    engine: Engine, closed: Closed, named: dict[int, int], pause_ns: int, total: dict[int, int]
+) -> list[PausedQueue]:
     topology = engine.topology
-    causes = _causes(closed)
+    causes = _causes(closed, total)
     depth = {queue: 1 for queue in closed.ledger.queues if queue not in causes}
     frontier = sorted(depth)
     level = 1

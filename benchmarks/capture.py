@@ -164,6 +164,10 @@ def _verify(folder: Path, rows: bool) -> Work:
 def _analyze(folder: Path, workers: int) -> Work:
     import msgspec
 
+    from stream.allocator import keep_freed_memory
+
+    keep_freed_memory()
+
     from pausetrace.capture_analysis import analyze_capture
     from stream.capture_reader import load_manifest
     from stream.capture_select import RowFilter

@@ -45,7 +45,9 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
     "victims": ("PRESENT_BYTES",),
 }  # fmt: skip
 """By module of analytics/. CRITICAL_SHARE only names a severity, and is left out."""
-IN_KERNELS = ("layout",)
+FLOWS_UNKNOWN: dict[str, tuple[str, ...]] = {"thresholds": ("FREE_PARTS",), "port_edges": ("PASSES", "ROUNDS")}
+"""Those that count where nobody tells of flows, which are withheld from the traces for them."""
+IN_KERNELS = ("layout", "port_edges")
 """Modules whose constants are compiled into kernels."""
 
 FIGURES = (
@@ -72,6 +74,8 @@ class Setting(NamedTuple):
     module: str = ""
     name: str = ""
     factor: float = 1.0
+    without: str = ""
+    """Evidence that is withheld: "flows" or nothing."""
 
 
 class Changed(NamedTuple):
@@ -157,29 +161,39 @@ def child(setting: Setting, traces: Sequence[Path]) -> Summary:
     from analytics.offline import final_cascades
     from pausetrace.evaluate import evaluate
 
-    summary: Summary = msgspec.to_builtins(evaluate(traces, frozenset(), final_cascades).summary)
+    withheld = frozenset(filter(None, [setting.without]))
+    summary: Summary = msgspec.to_builtins(evaluate(traces, withheld, final_cascades).summary)
     return summary
 
 
 def settings(only: Sequence[str]) -> list[Setting]:
-    """Nothing changed, then each constant with each factor."""
-    chosen = [(module, name) for module, names in CONSTANTS.items() for name in names if not only or name in only]
-    return [Setting(), *(Setting(*pair, factor) for pair in chosen for factor in FACTORS)]
+    """Nothing changed, then each constant with each factor; the same once more where flows are unknown."""
+    chosen: list[Setting] = []
+    for constants, without in ((CONSTANTS, ""), (FLOWS_UNKNOWN, "flows")):
+        pairs = [(module, name) for module, names in constants.items() for name in names if not only or name in only]
+        if pairs or not without:
+            chosen.append(Setting(without=without))
+        chosen += [Setting(*pair, factor, without) for pair in pairs for factor in FACTORS]
+    return chosen
 
 
 def table(results: Sequence[tuple[Setting, Summary]]) -> str:
     """Markdown: the figures as they are, then a line a setting in which what is the same is `=`."""
-    base = results[0][1]
     lines = [
         f"| constant | value | {' | '.join(words for _, words in FIGURES)} |",
         f"|---|---|{'---|' * len(FIGURES)}",
-        f"| (as they are) | | {' | '.join(_figure(base[name]) for name, _ in FIGURES)} |",
     ]
-    for setting, summary in results[1:]:
-        changed = with_constant(source_of(setting.module).read_text(), setting.name, setting.factor)
+    base: list[str] = []
+    for setting, summary in results:
         cells = [_figure(summary[name]) for name, _ in FIGURES]
-        shown = ["=" if cell == _figure(base[name]) else cell for cell, (name, _) in zip(cells, FIGURES, strict=True)]
-        lines.append(f"| `{setting.name}` | {changed.before:g} → {changed.after:g} | {' | '.join(shown)} |")
+        where = f" without {setting.without}" if setting.without else ""
+        if not setting.module:
+            base = cells
+            lines.append(f"| (as they are{where}) | | {' | '.join(cells)} |")
+            continue
+        changed = with_constant(source_of(setting.module).read_text(), setting.name, setting.factor)
+        shown = ["=" if cell == same else cell for cell, same in zip(cells, base, strict=True)]
+        lines.append(f"| `{setting.name}`{where} | {changed.before:g} → {changed.after:g} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
 
 

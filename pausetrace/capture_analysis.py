@@ -6,19 +6,20 @@ same for any number of processes and the same as live.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from analytics.correlate import Correlate
-from analytics.detect import Detect
 from pausetrace.capture_workers import Detected, detect_blocks, detect_in_processes, prepare_processes
+from pausetrace.correlate_start import load_correlate
 from stream.capture_reader import CaptureFolder, count_undecodable
 from stream.capture_select import RowFilter
-from stream.capture_streams import CapturedStreams, Context, captured_streams, read_context
+from stream.capture_streams import CapturedStreams, Context, Told, captured_streams, read_context
 from stream.cascade import FINAL, Cascade
 from stream.errors import CaptureError, ConfigError
 from stream.messages import Item
@@ -71,32 +72,37 @@ def _run(
     correlate = Correlate()
     # The whole roster first: a change that is told before its time harms nobody, one that comes too late does.
     final: list[Item] = correlate.process(context.roster)
-    facts = iter(context.facts)
-    waiting = next(facts, None)
+    facts = deque(context.facts)
     at_the_end: list[Item] = []
     done = rows = 0
+    detected: AbstractContextManager[Iterator[Detected]]
     if workers == 1:
-        found: Iterator[Detected] = detect_blocks(Detect(), folder, partitions, streams, context, wanted)
+        detected = closing(detect_blocks(folder, partitions, streams, context, wanted))
     else:
-        found = detect_in_processes(workers, folder, partitions, streams, context, wanted)
-    with closing(found):  # type: ignore[type-var]
+        detected = detect_in_processes(workers, folder, partitions, streams, context, wanted)
+    with detected as found:
+        # While others read the first rows.
+        final += correlate.process([*_told_until(facts, streams.begin_ms)])
+        if workers > 1:
+            load_correlate()
         for block in found:
             if block.at_the_end:
                 at_the_end += block.episodes
                 continue
-            items: list[Item] = []
-            while waiting is not None and waiting.timestamp_ms <= block.until_ms:
-                items.append(waiting.item)
-                waiting = next(facts, None)
-            final += correlate.process([*items, *block.episodes])
+            final += correlate.process([*_told_until(facts, block.until_ms), *block.episodes])
             done += block.messages
             rows += block.rows
             progress(done, streams.messages)
-    rest: list[Item] = [each.item for each in ([waiting] if waiting is not None else [])]
-    final += correlate.process([*rest, *(each.item for each in facts)])
+    final += correlate.process([each.item for each in facts])
     # Whatever now comes rests on the assumption that nothing more happened.
     unfinished = correlate.process([*context.cut, *at_the_end]) if context.cut else []
     return _cascades(final), tuple(msgspec.structs.replace(c, revision=1) for c in _cascades(unfinished)), rows
+
+
+def _told_until(facts: deque[Told], until_ms: int) -> Iterator[Item]:
+    """Takes the facts that Kafka got up to then."""
+    while facts and facts[0].timestamp_ms <= until_ms:
+        yield facts.popleft().item
 
 
 def _cascades(items: Iterable[Item]) -> tuple[Cascade, ...]:

@@ -9,7 +9,8 @@ import fcntl
 import multiprocessing
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -58,15 +59,16 @@ class Detected(NamedTuple):
 
 
 def detect_blocks(
-    detect: Detect,
     folder: CaptureFolder,
     partitions: Sequence[PartitionId],
     streams: CapturedStreams,
     context: Context,
     wanted: RowFilter,
     workers: int = 1,
-) -> Iterator[Detected]:
+) -> Generator[Detected, None, None]:
     """What detect makes of these partitions; one of several `workers` takes a share of the memory."""
+    # No message of Kafka limits how many rows stand together here.
+    detect = Detect(most_rows=BLOCK_EVENTS)
     # It ends a stream when it has read the last row, so it may know of the end before.
     detect.process(context.roster)
     found = blocks(
@@ -85,6 +87,7 @@ def prepare_processes() -> None:
     forkserver.ensure_running()
 
 
+@contextmanager
 def detect_in_processes(
     workers: int,
     folder: CaptureFolder,
@@ -92,8 +95,8 @@ def detect_in_processes(
     streams: CapturedStreams,
     context: Context,
     wanted: RowFilter,
-) -> Iterator[Detected]:
-    """What detect makes of these partitions in so many processes beside this one, which end with this iterator.
+) -> Iterator[Iterator[Detected]]:
+    """What detect makes of these partitions in so many processes beside this one, begun here and ended at the exit.
 
     Whoever takes what is made has work of its own with it, so that the processes together keep `workers` cores busy
     whoever has more to do.
@@ -111,7 +114,7 @@ def detect_in_processes(
             # With our copy of their end closed, a process that dies ends the pipe.
             theirs.close()
             processes.append((process, ours))
-        yield from _in_order([_received(process, pipe) for process, pipe in processes])
+        yield _in_order([_received(process, pipe) for process, pipe in processes])
     finally:
         for process, pipe in processes:
             pipe.close()
@@ -173,8 +176,7 @@ def _work(job: _Job, pipe: Connection) -> None:
     sender.start()
     try:
         found = detect_blocks(
-            Detect(), CaptureFolder(job.path), sorted(job.partitions), job.streams, job.context, job.wanted,
-            job.workers,
+            CaptureFolder(job.path), sorted(job.partitions), job.streams, job.context, job.wanted, job.workers,
         )  # fmt: skip
         for block in found:
             outgoing.put(block)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,17 +21,16 @@ from probes.opening import Opener, TableOpener, none_runs
 from probes.output import Output
 from probes.promises import Promises
 from probes.runner import STUCK_S, ProbeStatus, Runner, Taken
+from probes.schedule import TOGETHER_S, pause_s
 from probes.settings import AgentSettings
 from probes.table import PROBES, PROGRAMS, ProbeKind
+from probes.workers import Workers
 from stream.errors import PausetraceError
 
 _log = logging.getLogger(__name__)
 
 MOST_WAITING = 256
 """Readings that wait to be passed on; then the probes wait, and gather on in the kernel."""
-TOGETHER_S = 0.05
-"""All probes are read in the same moment: so long the first reading waits for the others, and all leave together."""
-IDLE_S = 0.5
 START_S = 0.2
 TELL_S = 1.0
 END_DEADLINE_S = 5.0
@@ -80,19 +80,27 @@ class Agent:
             [settings.options(kind) for kind in settings.kinds(table) if kind.module == PROGRAMS]
         )
         self._waiting: queue.Queue[Taken] = queue.Queue(MOST_WAITING)
+        self._read = threading.Event()
+        """Set when all that was due has been read, and by each read that took longer, if that brought something."""
+        self._workers = Workers(self._tell_read)
         self._runners: dict[str, Runner] = {}
         self._ending: list[Runner] = []
         self._stuck: set[str] = set()
         self._reloads = {"done": 0, "failed": 0}
         self._told_s = 0.0
+        self._end_s = math.inf
+        self._behind_a_read = False
         self._starting = True
         """Whether a probe has not been opened yet, of which people want to hear sooner."""
 
     @property
     def status(self) -> AgentStatus:
         """Where it stands now."""
+        return self._status(self._statuses())
+
+    def _status(self, probes: tuple[ProbeStatus, ...]) -> AgentStatus:
         return AgentStatus(
-            time.time(), self._statuses(), dict(self._output.counters), self._reloads["done"], self._reloads["failed"]
+            time.time(), probes, dict(self._output.counters), self._reloads["done"], self._reloads["failed"]
         )  # fmt: skip
 
     def _statuses(self) -> tuple[ProbeStatus, ...]:
@@ -100,13 +108,13 @@ class Agent:
 
     def run(self, stop: threading.Event, duration_s: float | None = None) -> None:
         """Works until `stop` is set, or so long; then everything is detached and told to have ended."""
-        end_s = None if duration_s is None else time.monotonic() + duration_s
+        self._end_s = math.inf if duration_s is None else time.monotonic() + duration_s
         try:
             self._output.expect(self._settings.kinds(self._table))
             self._clean()
             for kind in self._settings.kinds(self._table):
                 self._start(kind)
-            while not stop.is_set() and (end_s is None or time.monotonic() < end_s):
+            while not stop.is_set() and time.monotonic() < self._end_s:
                 self._turn()
         except BaseException:
             self._end(in_order=False)
@@ -124,9 +132,12 @@ class Agent:
             _log.info("what killed agents left cannot be removed: %s", err)
 
     def _turn(self) -> None:
-        if taken := self._gather(START_S if self._starting else IDLE_S):
+        taken = self._gather(self._pause_s())
+        if taken:
             self._output.take(taken)
+        self._behind_a_read = bool(taken)
         self._output.turn()
+        self._workers.relieve()
         now_s = time.monotonic()
         if now_s - self._told_s >= (START_S if self._starting else TELL_S):
             self._told_s = now_s
@@ -135,12 +146,23 @@ class Agent:
             self.reload_asked.clear()
             self._change()
 
+    def _pause_s(self) -> float:
+        """How long there is nothing to do but to wait for what is read next."""
+        now_s = time.monotonic()
+        next_s = min((runner.next_read_s for runner in self._runners.values()), default=math.inf)
+        longest_s = pause_s(next_s - now_s, behind_a_read=self._behind_a_read)
+        return min(longest_s, START_S if self._starting else math.inf, max(self._end_s - now_s, 0.0))
+
+    def _tell_read(self) -> None:
+        if not self._waiting.empty():
+            self._read.set()
+
     def _gather(self, wait_s: float) -> list[Taken]:
-        """What is there, after waiting for the first of it."""
+        """What has been read, after waiting for it."""
+        self._read.wait(wait_s)
+        self._read.clear()
         taken: list[Taken] = []
         try:
-            taken.append(self._waiting.get(timeout=wait_s))
-            time.sleep(TOGETHER_S)
             while True:
                 taken.append(self._waiting.get_nowait())
         except queue.Empty:
@@ -158,7 +180,7 @@ class Agent:
         self._stuck = stuck
         self._output.tell(probes)
         if self._on_status is not None:
-            self._on_status(self.status)
+            self._on_status(self._status(probes))
         hopeless = all(probe.state in ("unavailable", "failing") and not probe.reads for probe in probes)
         if self._give_up and hopeless:
             raise none_runs([(probe.name, probe.reason) for probe in probes])
@@ -170,7 +192,7 @@ class Agent:
             phase=_phase(self._settings.device), stuck_s=self._stuck_s,
         )  # fmt: skip
         self._runners[kind.name] = runner
-        runner.start()
+        self._workers.add(runner)
 
     def _change(self) -> None:
         """Takes the configuration in force; a bad one changes nothing."""
@@ -196,8 +218,7 @@ class Agent:
             or settings.options(kinds[name]) != self._runners[name].options
             or settings.cpu_share != before.cpu_share
         ]  # fmt: skip
-        for name in changed:
-            self._runners[name].stop()
+        self._stop(self._runners[name] for name in changed)
         self._wait_for([self._runners.pop(name) for name in changed], self._output.take)
         self._output.expect(tuple(kinds.values()))
         new = [kind for name, kind in kinds.items() if name not in self._runners]
@@ -206,6 +227,11 @@ class Agent:
         names = [kind.name for kind in new], [name for name in changed if name not in kinds]
         _log.warning("configuration reloaded: %s", _told(*names))
 
+    def _stop(self, runners: Iterable[Runner]) -> None:
+        for runner in runners:
+            runner.stop()
+            self._workers.hurry(runner)
+
     def _wait_for(self, runners: Sequence[Runner], pass_on: Callable[[Sequence[Taken]], None]) -> None:
         """Until they have ended, passing on what they still bring."""
         end_s = time.monotonic() + END_DEADLINE_S
@@ -213,18 +239,18 @@ class Agent:
         while left and time.monotonic() < end_s:
             if taken := self._gather(TOGETHER_S):
                 pass_on(taken)
+            self._workers.relieve()
             left = [runner for runner in left if not runner.join(0)]
         if taken := self._gather(0):
             pass_on(taken)
         for runner in left:
-            _log.warning("probe %s does not end: its thread is left behind", runner.kind.name)
+            _log.warning("probe %s does not end: it is left behind", runner.kind.name)
             self._promises.forget(runner.kind.name)
 
     def _end(self, *, in_order: bool) -> None:
         """Everything is detached; in order, what the probes saw last is published as well."""
         runners = list(self._runners.values())
-        for runner in runners:
-            runner.stop()
+        self._stop(runners)
         try:
             self._wait_for(runners, self._output.take if in_order else lambda _: None)
             if in_order:
@@ -232,6 +258,7 @@ class Agent:
             if self._on_status is not None:
                 self._on_status(self.status)
         finally:
+            self._workers.close()
             if isinstance(self._opener, TableOpener):
                 self._opener.close()
             self._output.close(in_order=in_order)

@@ -58,7 +58,7 @@ class Output(Protocol):
         """Readings, in the order of each probe."""
 
     def turn(self) -> None:
-        """Is called every 0.5 s at least, and at once after `take`."""
+        """Is called once a second or more often, and at once after `take`."""
 
     def tell(self, statuses: Sequence[ProbeStatus]) -> None:
         """Where the probes stand, every second."""
@@ -301,16 +301,18 @@ class KafkaOutput:
 def _joined(topic: str, parts: Sequence[Rows]) -> Rows:
     """The rows of all parts; NO_PORT is the port of what is of the whole host. Raises WireError for what is no name."""
     events = joined([part.events for part in parts])
-    rows = [len(part.events) for part in parts]
-    names = [part.ports or ("",) for part in parts]
-    named = [len(of_part) for of_part in names]
-    if (events["port"] >= np.repeat(named, rows)).any():
-        raise WireError("a row's port is none of the names")
     index: dict[str, int] = {}
-    own = np.array([index.setdefault(name or NO_PORT, len(index)) for of_part in names for name in of_part], np.uint16)
-    events["port"] = own[np.repeat(np.cumsum(named) - named, rows) + events["port"]]
-    firsts = np.cumsum(rows) - rows
-    texts = [(int(first) + row, text) for first, part in zip(firsts, parts, strict=True) for row, text in part.texts]
+    texts: list[tuple[int, str]] = []
+    first = 0
+    for part in parts:
+        own = [index.setdefault(name or NO_PORT, len(index)) for name in part.ports or ("",)]
+        ports = events["port"][first : first + len(part.events)]
+        if ports.max(initial=0) >= len(own):
+            raise WireError("a row's port is none of the names")
+        if own != list(range(len(own))):
+            ports[:] = np.array(own, np.uint16)[ports]
+        texts += [(first + row, text) for row, text in part.texts]
+        first += len(part.events)
     for text in (*index, *(text for _, text in texts)):
         if len(text) > MAX_NAME_CHARS or not _encodes(text):
             raise WireError(f"{text[:80]!r} is no name")

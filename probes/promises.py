@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from probes.table import ProbeKind
 
@@ -17,13 +16,17 @@ RING_DELAY_NS = 5_000_000
 CPU that is taken away in between and for the clock that is adjusted meanwhile. An older one is flagged as late."""
 
 
-class _Claim(NamedTuple):
-    topics: tuple[str, ...]
-    oldest_ns: int | None
-    """Oldest time that the next read may bring; None: it brings nothing from before itself."""
-    reads_ns: tuple[int, ...] = ()
-    """Times of reads that have not been passed on yet."""
-    is_open: bool = True
+class _Claim:
+    """`oldest_ns` is the oldest time that the next read may bring; None: it brings nothing from before itself."""
+
+    __slots__ = ("is_open", "oldest_ns", "reads_ns", "topics")
+
+    def __init__(self, kind: ProbeKind, oldest_ns: int) -> None:
+        self.topics = kind.topics
+        self.oldest_ns = oldest_ns if kind.instants else None
+        self.reads_ns: list[int] = []
+        """Times of reads that have not been passed on yet."""
+        self.is_open = True
 
 
 class Promises:
@@ -39,18 +42,18 @@ class Promises:
         with self._lock:
             claim = self._claims.get(kind.name)
             if claim is not None and claim.reads_ns:
-                self._claims[kind.name] = claim._replace(is_open=True)
+                claim.is_open = True
             else:
-                oldest_ns = self._clock_ns() - RING_DELAY_NS if kind.instants else None
-                self._claims[kind.name] = _Claim(kind.topics, oldest_ns)
+                self._claims[kind.name] = _Claim(kind, self._clock_ns() - RING_DELAY_NS)
 
     def reads(self, kind: ProbeKind) -> int:
         """A read begins: returns the time it is of, behind which nothing is promised until it is `passed_on`."""
         with self._lock:
             now_ns = self._clock_ns()
-            # Nobody waits for one that was stuck until it has been read again.
-            claim = self._claims.get(kind.name) or _Claim(kind.topics, now_ns if kind.instants else None)
-            self._claims[kind.name] = claim._replace(reads_ns=(*claim.reads_ns, now_ns))
+            claim = self._claims.get(kind.name)
+            if claim is None:  # nobody waits for one that was stuck until it has been read again
+                claim = self._claims[kind.name] = _Claim(kind, now_ns)
+            claim.reads_ns.append(now_ns)
             return now_ns
 
     def passed_on(self, kind: ProbeKind, read_ns: int) -> None:
@@ -58,22 +61,21 @@ class Promises:
         with self._lock:
             claim = self._claims.get(kind.name)
             if claim is not None and read_ns in claim.reads_ns:
-                left = tuple(time_ns for time_ns in claim.reads_ns if time_ns > read_ns)
-                oldest_ns = read_ns - RING_DELAY_NS if kind.instants else None
-                self._keep(kind, claim._replace(oldest_ns=oldest_ns, reads_ns=left))
+                claim.reads_ns = [time_ns for time_ns in claim.reads_ns if time_ns > read_ns]
+                claim.oldest_ns = read_ns - RING_DELAY_NS if kind.instants else None
+                self._drop_if_over(kind, claim)
 
     def closes(self, kind: ProbeKind, failed_ns: int | None = None) -> None:
         """The probe sees nothing any more: what it has read is on its way still, but for a read that failed."""
         with self._lock:
             claim = self._claims.get(kind.name)
             if claim is not None:
-                left = tuple(time_ns for time_ns in claim.reads_ns if time_ns != failed_ns)
-                self._keep(kind, claim._replace(reads_ns=left, is_open=False))
+                claim.reads_ns = [time_ns for time_ns in claim.reads_ns if time_ns != failed_ns]
+                claim.is_open = False
+                self._drop_if_over(kind, claim)
 
-    def _keep(self, kind: ProbeKind, claim: _Claim) -> None:
-        if claim.is_open or claim.reads_ns:
-            self._claims[kind.name] = claim
-        else:
+    def _drop_if_over(self, kind: ProbeKind, claim: _Claim) -> None:
+        if not claim.is_open and not claim.reads_ns:
             del self._claims[kind.name]
 
     def forget(self, name: str) -> None:
@@ -87,6 +89,7 @@ class Promises:
             oldest_ns = self._clock_ns()
             for claim in self._claims.values():
                 if topic in claim.topics:
-                    known = (claim.oldest_ns, *claim.reads_ns)
-                    oldest_ns = min([oldest_ns, *(time_ns for time_ns in known if time_ns is not None)])
+                    if claim.oldest_ns is not None and claim.oldest_ns < oldest_ns:
+                        oldest_ns = claim.oldest_ns
+                    oldest_ns = min(oldest_ns, *claim.reads_ns) if claim.reads_ns else oldest_ns
             return oldest_ns

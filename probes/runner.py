@@ -1,4 +1,4 @@
-"""Runs one probe in a thread of its own: opens it, reads it on schedule, keeps it in its budget, opens it again.
+"""Runs one probe, turn by turn: opens it, reads it on schedule, keeps it in its budget, opens it again.
 
 In: a row of the table and its options. Out: readings, handed to `pass_on`; and where the probe stands, for people.
 """
@@ -6,12 +6,13 @@ In: a row of the table and its options. Out: readings, handed to `pass_on`; and 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from probes.probe import CountingProbe, Lost, Options, Probe, Reading
 from probes.promises import Promises
 from probes.schedule import Retry, Schedule
 from probes.table import ProbeKind
+from probes.workers import QUICK_S
 from stream.errors import PausetraceError
 from stream.kinds import SOURCE_NOT_READ
 from stream.sampled_log import SampledLog
@@ -31,6 +33,7 @@ _log = logging.getLogger(__name__)
 STUCK_S = 5.0
 """A read that takes longer hangs; others are not to wait for it."""
 CPUS = os.cpu_count() or 1
+LONGEST_ROUND_S = 1.0
 _SLICE_S = 5.0
 _COUNTED = ("reads", "rows", "lost_rows", "cpu_ns", "errors", "degradations", "late_reads")
 
@@ -64,7 +67,7 @@ class ProbeStatus(NamedTuple):
 
 
 class Runner:
-    """One probe at work. `pass_on` may wait: the probe then gathers on."""
+    """One probe at work, a task of probes/workers.py. `pass_on` may wait: the probe then gathers on."""
 
     def __init__(
         self,
@@ -90,7 +93,14 @@ class Runner:
         self._stuck_s = stuck_s
         self._phase = phase
         self._budget = budget
-        self._stop = threading.Event()
+        self._stopping = False
+        self._ended = threading.Event()
+        self._turns = self._run()
+        self._opens_next = True
+        self.quick = False
+        """Whether its next turn will be short: it opens nothing, and the last one was."""
+        self.next_read_s = math.inf
+        """When it is to be read next; infinity while it is being read, and while it is not open."""
         self._state, self._reason = "starting", ""
         self._step = Step.FULL
         """Of which people were told."""
@@ -104,7 +114,6 @@ class Runner:
         self._last_read_ns = 0
         self._busy_since_s: float | None = None
         self._not_read_since_ns: int | None = None
-        self._thread = threading.Thread(target=self._run, name=f"probe {kind.name}", daemon=True)
 
     @property
     def status(self) -> ProbeStatus:
@@ -120,42 +129,67 @@ class Runner:
             last_read_ns=self._last_read_ns, counted=self._counted, **self._counts,
         )  # fmt: skip
 
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
+    def turn(self) -> float | None:
+        """Does what is due; returns when the next turn is, None after the last one."""
+        began_s = self._monotonic_s()
+        due_s = next(self._turns, None)
+        self.quick = not self._opens_next and self._monotonic_s() - began_s <= QUICK_S
+        if due_s is None:
+            self._ended.set()
+        return due_s
 
     def stop(self) -> None:
-        """Asks it to end; `join` waits for that."""
-        self._stop.set()
+        """Asks it to end in its next turn; `join` waits for that."""
+        self._stopping = True
+        self.quick = False
 
     def join(self, deadline_s: float) -> bool:
         """Waits until it has ended and closed its probe; false if it has not by the deadline."""
-        self._thread.join(deadline_s)
-        return not self._thread.is_alive()
+        return self._ended.wait(deadline_s)
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
+    def _run(self) -> Iterator[float]:
+        """All its turns, each with the time of the next one."""
+        while not self._stopping:
             self._promises.opens(self.kind)
+            self._opens_next = True
             try:
                 probe = self._opener.open(self.kind, self.options)
             except UnavailableError as err:
-                self._rest("unavailable", str(err))
-                continue
+                again_s = self._rest("unavailable", str(err))
             except Exception as err:  # noqa: BLE001 - whatever it is, the other probes go on
-                self._fail("cannot be opened", err)
-                continue
-            try:
-                self._work(probe)
-            except Exception as err:  # noqa: BLE001 - as above
-                self._close(probe)
-                self._fail("cannot be read", err)
+                again_s = self._fail("cannot be opened", err)
             else:
-                self._close(probe)
-                self._promises.closes(self.kind)
-                self._wait_until_affordable()
+                yield from self._use(probe)
+                continue
+            yield again_s
+            if self._state == "unavailable":
+                yield from self._wait_until_available()
         self._set_state("stopped")
 
-    def _work(self, probe: Probe) -> None:
+    def _wait_until_available(self) -> Iterator[float]:
+        """Looks now and then, which is quick."""
+        self._opens_next = False
+        while not self._stopping and (unavailable := self._opener.available(self.kind, self.options)) is not None:
+            yield self._rest("unavailable", "; ".join(filter(None, unavailable)))
+        self._opens_next = True
+        yield self._monotonic_s()
+
+    def _use(self, probe: Probe) -> Iterator[float]:
+        """From its first read until it is closed, and then until it may be opened again."""
+        self._opens_next = False
+        try:
+            yield from self._work(probe)
+        except Exception as err:  # noqa: BLE001 - as above
+            self._close(probe)
+            again_s = self._fail("cannot be read", err)
+        else:
+            self._close(probe)
+            self._promises.closes(self.kind)
+            yield from self._wait_until_affordable()
+            return
+        yield again_s
+
+    def _work(self, probe: Probe) -> Iterator[float]:
         """Reads until it is to stop, with one last read then, or until it costs too much even so."""
         step = Step.FULL
         counted = probe.counted if isinstance(probe, CountingProbe) else {}
@@ -163,10 +197,10 @@ class Runner:
         while (step := self._on_step(probe, step)) != Step.OFF:
             self._read(probe, step, counted)
             self._retry.succeeded()
-            if self._stop.is_set():
+            if self._stopping:
                 return
-            now_s = self._monotonic_s()
-            self._stop.wait(self._schedule(step).next_s(now_s) - now_s)
+            self.next_read_s = self._schedule(step).next_s(self._monotonic_s())
+            yield self.next_read_s
 
     def _on_step(self, probe: Probe, step: Step) -> Step:
         """Brings the probe on the step that its budget allows."""
@@ -192,6 +226,7 @@ class Runner:
         _log.warning("probe %s: %s from now on%s", self.kind.name, step.word, why)
 
     def _read(self, probe: Probe, step: Step, counted: Mapping[str, int]) -> None:
+        self.next_read_s = math.inf
         self._busy_since_s = self._monotonic_s()
         began_ns = time.thread_time_ns()
         read_ns = self._promises.reads(self.kind)
@@ -234,25 +269,28 @@ class Runner:
             if topic in PACKED
         )
 
-    def _wait_until_affordable(self) -> None:
+    def _wait_until_affordable(self) -> Iterator[float]:
         if self._budget.step == Step.OFF:
             self._not_read_since_ns = self._last_read_ns
-        while self._budget.step == Step.OFF and not self._stop.wait(_SLICE_S):
+        while self._budget.step == Step.OFF and not self._stopping:
+            yield self._monotonic_s() + _SLICE_S
             self._budget.spent(0, self._monotonic_s())
 
-    def _fail(self, what: str, err: Exception) -> None:
+    def _fail(self, what: str, err: Exception) -> float:
         self._counts["errors"] += 1
         self._busy_since_s = None
         if self._last_read_ns and self._not_read_since_ns is None:
             self._not_read_since_ns = self._last_read_ns
         told = str(err) if isinstance(err, PausetraceError | OSError) else _fault(err)
         self._log.warning("probe %s %s: %s", self.kind.name, what, told)
-        self._rest("failing", f"{what}: {told}")
+        return self._rest("failing", f"{what}: {told}")
 
-    def _rest(self, state: str, reason: str) -> None:
+    def _rest(self, state: str, reason: str) -> float:
+        """Returns when to try again, which is when others are read."""
         self._promises.closes(self.kind)
         self._set_state(state, reason)
-        self._stop.wait(self._retry.pause_s())
+        every_s = min(self._every_s(Step.FULL), LONGEST_ROUND_S)
+        return Schedule(every_s, self._phase).next_s(self._monotonic_s() + self._retry.pause_s())
 
     def _close(self, probe: Probe) -> None:
         self._counted_before = Counter(self._counted)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
+import sys
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 """From malloc.h."""
@@ -19,7 +21,13 @@ _OWN_MAPPING_BYTES = 32 << 20
 
 
 def keep_freed_memory() -> None:
-    """For processes that read from Kafka all the time; call it at the start."""
+    """For processes that read megabytes all the time, from Kafka or from a capture; call it at the start.
+
+    Arrow, loaded before or later, takes its memory from the C library too: its own allocator gives memory back.
+    """
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.set_memory_pool(arrow.system_memory_pool())
     with contextlib.suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)

@@ -86,6 +86,11 @@ class CapturedStreams:
     """Messages that are wanted."""
 
     @property
+    def begin_ms(self) -> int:
+        """Kafka's time of the first message wanted."""
+        return min((span.first_ms for span in self.spans.values()), default=0)
+
+    @property
     def end_ms(self) -> int:
         """Kafka's time of the last message wanted."""
         return max((span.last_ms for span in self.spans.values()), default=0)

@@ -5,6 +5,7 @@ In: an exporter. Out: its text on http://HOST:PORT/metrics, from a thread that d
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import threading
@@ -42,7 +43,8 @@ class MetricsServer:
             raise PausetraceError(
                 f"metrics cannot be served at {host}:{port}: {why}", "choose another --metrics-port or --metrics-host"
             ) from err
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._closing = False
+        self._thread = threading.Thread(target=self._serve, name="metrics", daemon=True)
 
     @property
     def url(self) -> str:
@@ -58,9 +60,16 @@ class MetricsServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._closing = True
+        with contextlib.suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # which ends the wait for a request
         self._thread.join()
+        self._server.server_close()
+
+    def _serve(self) -> None:
+        """Sleeps until somebody asks; `serve_forever` looks twice a second whether it is to end."""
+        while not self._closing:
+            self._server.handle_request()
 
 
 class _Server(ThreadingHTTPServer):

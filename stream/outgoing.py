@@ -233,4 +233,5 @@ class OutgoingStream:
             row["span_ns"] = max(time_ns - loss.first_ns, 0)
             row["value"] = loss.rows
             row["extra"] = reason
+        wire.check_rows(self.key.topic, rows, len(self._ports))
         return rows

@@ -312,7 +312,7 @@ class Publisher:
         # A promise that reaches its newest row is waited for: it leaves as soon as it may.
         owed_s = stream.owed_ns * 1e-9
         stream.rest_s = min(max(owed_s, self._batch_age_s), _REST_S) if owed_s else _REST_S
-        self._outbox.send(encode(sealed.batch), partial(stream.lose_sealed, sealed))
+        self._outbox.send(encode(sealed.batch, checked=True), partial(stream.lose_sealed, sealed))
 
     def _send_idle_facts(self, topic: str, state: FactStream, idle_mark_ns: Callable[[StreamKey], int]) -> None:
         mark_ns = idle_mark_ns(StreamKey(self.fabric, self.source, self.epoch, topic, ""))
@@ -320,7 +320,7 @@ class Publisher:
         self._facts[topic] = own = msgspec.structs.replace(state, mark_ns=promised_ns)
         self._told_facts_s[topic] = self._monotonic_s()
         self._counters["idle_values"] += 1
-        self._outbox.send(encode(Idle(self.fabric, cast(FactTopic, topic), own)))
+        self._outbox.send(encode(Idle(self.fabric, cast(FactTopic, topic), own), checked=True))
 
     def _lost_fact(self, topic: str, seq: int, _reason: int) -> None:
         self._counters["lost_facts"] += 1

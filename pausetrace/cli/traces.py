@@ -145,6 +145,9 @@ def _analyze_trace(args: argparse.Namespace, path: Path) -> Analysis:
 
 
 def _analyze_capture(args: argparse.Namespace, path: Path) -> Analysis:
+    from stream.allocator import keep_freed_memory
+
+    keep_freed_memory()
     from pausetrace.analysis import Analysis
     from pausetrace.capture_analysis import analyze_capture
     from pausetrace.progress import Bar

@@ -1,4 +1,4 @@
-"""Every row of the table by the thread that runs it in an agent: on this kernel, and the pollers on recorded hosts."""
+"""Every row of the table as an agent runs it: on this kernel, and the pollers on recorded hosts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from probes.promises import Promises
 from probes.runner import ProbeStatus, Runner, Taken
 from probes.settings import AgentSettings, ProbeSettings
 from probes.table import PROBES, PROGRAMS, ProbeKind
+from probes.workers import Workers
 from stream import kinds
 from stream.record import joined
 from tests.probes import frames
@@ -50,19 +51,23 @@ def run_all(
         if opener.available(kind, options) is None
     ]
 
+    workers = Workers()
+
     def settled(reads: int) -> bool:
         return all(status.reads >= reads or status.errors for status in (runner.status for runner in runners))
 
     try:
         for runner in runners:
-            runner.start()
+            workers.add(runner)
         wait_until(lambda: settled(1), DEADLINE_S)
         meanwhile()
         wait_until(lambda: settled(READS), DEADLINE_S)
     finally:
         for runner in runners:
             runner.stop()
+            workers.hurry(runner)
         ended = [runner.join(DEADLINE_S) for runner in runners]
+        workers.close()
         opener.close()
     assert all(ended)
     return [runner.status for runner in runners], [taken.get() for _ in range(taken.qsize())]
@@ -73,7 +78,7 @@ def faults(statuses: Iterable[ProbeStatus]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.ebpf
-def test_every_probe_that_is_available_here_is_read_in_its_thread() -> None:
+def test_every_probe_that_is_available_here_is_read_as_an_agent_reads_it() -> None:
     def run() -> None:
         add_cable(NEAR, FAR)
         pause = bytes(frames.pfc({3: 65_535}))
@@ -94,7 +99,7 @@ def test_every_probe_that_is_available_here_is_read_in_its_thread() -> None:
 
 
 @pytest.mark.parametrize("host", sorted(path.name for path in HOSTS.iterdir() if (path / "t0").is_dir()))
-def test_every_poller_that_is_available_on_a_recorded_host_is_read_in_its_thread(host: str, tmp_path: Path) -> None:
+def test_every_poller_that_a_recorded_host_has_is_read_as_an_agent_reads_it(host: str, tmp_path: Path) -> None:
     recorded = Recorded(host, tmp_path)
     pollers = [kind for kind in OFTEN if kind.module != PROGRAMS]
     statuses, taken = run_all(pollers, recorded.root, (), recorded.advance)

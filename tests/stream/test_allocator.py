@@ -28,3 +28,10 @@ def faults(prepare: str) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc has mallopt")
 def test_turn_after_turn_uses_the_same_memory() -> None:
     assert faults(PREPARE) < 1_000 < 20_000 < faults("")
+
+
+@pytest.mark.parametrize("imports", ["import pyarrow", ""])
+def test_arrow_takes_its_memory_from_the_c_library(imports: str) -> None:
+    code = f"{imports}\n{PREPARE}\nimport pyarrow\nprint(pyarrow.default_memory_pool().backend_name)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "system"

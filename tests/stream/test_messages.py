@@ -15,7 +15,7 @@ from stream.messages import JsonItem
 from stream.roster import SourceUp, StreamUp
 from tests.stream.batches import batches
 from tests.stream.plain_json import read
-from tests.stream.sample_items import CASCADE, DEVICE, DOWN, FLOW, LINK, SAMPLES, STREAM, UP
+from tests.stream.sample_items import CASCADE, DEVICE, DOWN, FLOW, IDLE, LINK, SAMPLES, STREAM, UP
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -23,6 +23,10 @@ def test_a_json_item_comes_back_as_it_was_sent_and_matches_its_published_schema(
     topic, key, value = messages.encode(SAMPLES[name])
     assert messages.decode(topic, key, value) == SAMPLES[name]
     assert read(topic, key, value) == json.loads(value)
+
+
+def test_an_idle_value_of_a_known_stream_is_the_same() -> None:
+    assert messages.encode(IDLE, checked=True) == messages.encode(IDLE)
 
 
 @given(batches())

@@ -105,7 +105,7 @@ def test_no_row_is_older_than_a_mark_before_it_unless_it_is_flagged(
         assert batch.mark_ns >= promised_ns
         assert ((batch.events["time_ns"] < promised_ns) == late).all()
         promised_ns, seq = batch.mark_ns, batch.next_seq
-        wire.encode(batch)
+        assert wire.encode(batch, rows_checked=True) == wire.encode(batch)
     assert seq == sum(len(times) * 60 for times in appends)
 
 
@@ -207,6 +207,13 @@ def test_a_loss_is_reported_within_the_range_of_times_after_the_last_mark() -> N
     batch = stream.seal(0.0).batch
     assert batch.events["time_ns"].tolist() == [MAX_TIME_NS]
     wire.encode(batch)
+
+
+def test_a_loss_that_no_reader_would_take_is_refused() -> None:
+    stream = OutgoingStream(KEY, 0, live=False)
+    stream.lose(3, Loss(-1, 5, 6))
+    with pytest.raises(WireError, match="row 0: its value is out of the kind's range"):
+        stream.seal(0.0)
 
 
 def test_a_row_that_no_reader_takes_is_refused_with_its_number_and_nothing_is_added() -> None:

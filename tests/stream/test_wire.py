@@ -52,6 +52,16 @@ def test_a_batch_comes_back_as_it_was_sent(sent: Batch) -> None:
     assert agree(Message(sent.stream.topic, sent.key, value, "as sent")) == "taken"
 
 
+@given(batches())
+def test_rows_that_have_been_checked_make_the_same_value(sent: Batch) -> None:
+    assert wire.encode(sent, rows_checked=True) == wire.encode(sent)
+
+
+def test_names_are_looked_at_also_where_the_rows_have_been_checked() -> None:
+    with pytest.raises(WireError, match="the names are not those of a batch"):
+        wire.encode(replace(batch(pauses(1)), ports=("x" * 4096, "y")), rows_checked=True)
+
+
 def test_an_idle_value_has_no_rows_and_a_new_mark() -> None:
     idle = replace(batch(empty_events(0)), ports=())
     came = wire.decode("pfc", wire.encode(idle), idle.key)
