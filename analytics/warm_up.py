@@ -26,9 +26,9 @@ _HOSTS = ("host1", "host2", "host3", "host4")
 _FLOW = 7
 
 
-def warm_up() -> None:
-    """Takes a short story of a fabric in once with logs of pauses and once with polls of them, provisionally too."""
-    for logged in (True, False):
+def warm_up(*, polled: bool = True) -> None:
+    """Takes a short story of a fabric in with logs of pauses and, unless told not to, with polls; provisionally too."""
+    for logged in (True, False) if polled else (True,):
         detect, correlate = Detect(), Correlate(provisional=True)
         for told in _story(logged):
             items = [messages.decode(*messages.encode(item)) for item in told]

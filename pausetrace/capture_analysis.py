@@ -15,8 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from analytics.correlate import Correlate
+from analytics.warm_up import warm_up
 from pausetrace.capture_workers import Detected, detect_blocks, detect_in_processes, prepare_processes
-from pausetrace.correlate_start import load_correlate
 from stream.capture_reader import CaptureFolder, count_undecodable
 from stream.capture_select import RowFilter
 from stream.capture_streams import CapturedStreams, Context, Told, captured_streams, read_context
@@ -84,7 +84,7 @@ def _run(
         # While others read the first rows.
         final += correlate.process([*_told_until(facts, streams.begin_ms)])
         if workers > 1:
-            load_correlate()
+            warm_up(polled=False)
         for block in found:
             if block.at_the_end:
                 at_the_end += block.episodes

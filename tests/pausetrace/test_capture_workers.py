@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from pausetrace.capture_workers import detect_in_processes, without_rows_of_no_effect
-from pausetrace.correlate_start import load_correlate
 from stream import kinds
 from stream.batch import Batch, StreamKey
 from stream.capture_reader import CaptureFolder
 from stream.capture_select import RowFilter
 from stream.capture_streams import captured_streams, read_context
-from stream.cascade import Cascade
 from stream.errors import PausetraceError
 from stream.record import empty_events
 from stream.topics import RAW
@@ -39,12 +37,6 @@ def test_a_worker_that_fails_is_an_error_and_not_an_end(folder: CaptureFolder) -
         pytest.raises(PausetraceError, match=r"a worker ended before its work was done \(exit status 1\)"),
     ):
         list(found)
-
-
-def test_what_loads_the_code_of_correlate_goes_all_the_way_to_a_cascade() -> None:
-    (final,) = load_correlate()
-    assert isinstance(final, Cascade)
-    assert (final.revision, final.pauses, [root.device for root in final.roots]) == ("final", 1, ["host"])
 
 
 def test_rows_of_no_effect_go_where_others_name_the_port_and_say_how_far_time_has_come() -> None:
