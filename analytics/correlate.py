@@ -38,7 +38,7 @@ from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspend
 from stream.source_health import Coverage
 from stream.topics import FACTS
 
-VERSION = 5
+VERSION = 6
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""

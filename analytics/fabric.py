@@ -75,7 +75,9 @@ class Fabric:
     """Whether any device has logged a pause."""
     looked_ns: int = 0
     next_look_ns: int = 0
-    """Where the polled period begins and ends that provisional revisions come to next; FOREVER if nothing is paused."""
+    """Where the polled period begins and ends that provisional revisions come to next; FOREVER if nothing is paused.
+
+    No part of a snapshot: after a restart the first look comes at once."""
 
     def __post_init__(self) -> None:
         self.slow_ranks.stragglers.counters = self.asked.counters = self.engine.counters
@@ -134,6 +136,7 @@ class Fabric:
             "facts": [[from_ns, *messages.encode(fact)] for from_ns, fact in self.facts],
             "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in self.provisional.values()],
             "changed": self.changed,
+            "logs_pauses": self.logs_pauses,
         }  # fmt: skip
 
     @classmethod
@@ -166,5 +169,5 @@ class Fabric:
         for message, first_queue in state["provisional"]:
             said = cast(Cascade, messages.decode(*message))
             fabric.provisional[said.id] = Provisional(said, first_queue)
-        fabric.changed = state["changed"]
+        fabric.changed, fabric.logs_pauses = state["changed"], state["logs_pauses"]
         return fabric

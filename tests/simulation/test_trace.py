@@ -17,7 +17,7 @@ from stream.kinds import UNKNOWN
 from tests.simulation.small_trace import FILES, gzip_file, write_trace
 
 DATA = Path(__file__).parents[1] / "data"
-RECORDED = sorted(path.parent for path in DATA.glob("*/*/truth.json"))
+RECORDED = sorted(path.parent for path in DATA.glob("*/*/devices.csv"))
 
 
 def test_all_sixteen_recorded_traces_are_there() -> None:
