@@ -34,13 +34,16 @@ from stream.record import MAX_TIME_NS, picked, words
 from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspended, SourceUp, announced_as
 from stream.topics import FACTS
 
-VERSION = 4
+VERSION = 5
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""
 MAX_UNANNOUNCED_STREAMS = 65_536
 MAX_ENDED = 100_000
 """Streams remembered after their end, so that rows read again are known as duplicates; the oldest are forgotten."""
+
+MAX_SAID = 10_000
+"""Ids remembered that were made final, so that none is final twice; the oldest are forgotten."""
 
 MAX_REVISED = 50
 """Cascades told before, and new ones, of which a provisional revision is made at one time, those that have waited for
@@ -74,11 +77,11 @@ class Correlate:
                 self._take(fabric, item)
         out: list[Item] = []
         for _, fabric in sorted(touched.items()):
-            out += self._settle(fabric)
+            out += self._not_said(fabric, self._settle(fabric))
             while fabric.over and fabric.waited_ns() is None:
-                out += self._end_life(fabric)
+                out += self._not_said(fabric, self._end_life(fabric))
                 fabric = self._fabrics[fabric.engine.fabric]
-                out += self._settle(fabric)
+                out += self._not_said(fabric, self._settle(fabric))
             if self._provisional and fabric.changed and self._limit.allows():
                 with self._limit.spending():
                     out += self._provisional_revisions(fabric)
@@ -320,6 +323,20 @@ class Correlate:
         waited_ns = layout.GAP_NS + 2 * fabric.announced.horizon_ns(fabric.settled_ns) + LAG_NS
         return finals + _withdrawn(fabric, min(oldest_ns, fabric.settled_ns - waited_ns))
 
+    def _not_said(self, fabric: Fabric, items: Sequence[Item]) -> list[Item]:
+        """Without finals of ids that were final already: rows of an ended life come again, with others beside them."""
+        fresh: list[Item] = []
+        for item in items:
+            if isinstance(item, Cascade) and item.revision == FINAL:
+                if item.id in fabric.said:
+                    self.counters["cascades_final_before"] += 1
+                    continue
+                fabric.said[item.id] = item.start_ns
+                if len(fabric.said) > MAX_SAID:
+                    del fabric.said[next(iter(fabric.said))]
+            fresh.append(item)
+        return fresh
+
     def _end_life(self, fabric: Fabric) -> list[Item]:
         """Closes what is still open when no stream is left, and begins the next life with what is known of it."""
         out: list[Item] = []
@@ -339,6 +356,7 @@ class Correlate:
             ended=fabric.ended,
             unannounced=fabric.unannounced,
             finals=fabric.finals,
+            said=fabric.said,
         )
         self._fabrics[fabric.engine.fabric] = fresh
         for change in fabric.later:
@@ -404,7 +422,7 @@ class Correlate:
 
         def wanted(name: str) -> bool:
             nonlocal new
-            if name in fabric.finals:
+            if name in fabric.finals or name in fabric.said:
                 return False
             if name not in fabric.provisional:
                 new += 1

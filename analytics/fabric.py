@@ -68,6 +68,8 @@ class Fabric:
     provisional: dict[str, Provisional] = field(default_factory=dict)
     finals: set[str] = field(default_factory=set)
     """Ids that were final before this process began: no revision may follow them."""
+    said: dict[str, int] = field(default_factory=dict)
+    """Ids made final from this state's rows, in whichever life, with where their cascades begin: none is final twice."""
     changed: bool = False
 
     def __post_init__(self) -> None:
@@ -108,6 +110,8 @@ class Fabric:
             "waiting": [events.view(np.uint8), numbers],
             "facts": [[from_ns, *messages.encode(fact)] for from_ns, fact in self.facts],
             "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in self.provisional.values()],
+            # By their beginnings: in which order ticks made them final may differ from run to run.
+            "said": sorted([start_ns, name] for name, start_ns in self.said.items()),
             "changed": self.changed,
         }  # fmt: skip
 
@@ -141,5 +145,6 @@ class Fabric:
         for message, first_queue in state["provisional"]:
             said = cast(Cascade, messages.decode(*message))
             fabric.provisional[said.id] = Provisional(said, first_queue)
+        fabric.said = {name: start_ns for start_ns, name in state["said"]}
         fabric.changed = state["changed"]
         return fabric
