@@ -69,7 +69,7 @@ class Fabric:
     finals: set[str] = field(default_factory=set)
     """Ids that were final before this process began: no revision may follow them."""
     said: dict[str, int] = field(default_factory=dict)
-    """Ids made final from this state's rows, in whichever life, with where their cascades begin: none is final twice."""
+    """Ids made final from this state's rows, in whichever life, and when their cascades begin: none is final twice."""
     changed: bool = False
 
     def __post_init__(self) -> None:

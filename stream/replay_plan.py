@@ -28,7 +28,7 @@ class Options(NamedTuple):
     """What is replayed and how. `speed` 0 is as fast as Kafka takes it; topics () are the raw ones with their facts.
 
     `any_prefix` allows topics whose names do not tell of a replay, `into_source` those that were captured; `again`
-    begins anew whatever was sent before.
+    begins anew whatever was sent before, `beside_others` sends where something else lies already.
     """
 
     topics: tuple[str, ...] = ()
@@ -39,6 +39,7 @@ class Options(NamedTuple):
     any_prefix: bool = False
     into_source: bool = False
     again: bool = False
+    beside_others: bool = False
 
 
 class Plan(NamedTuple):
@@ -52,6 +53,8 @@ class Plan(NamedTuple):
     messages: int
     oldest_ms: dict[str, int]
     """Kafka's time of each topic's first message, where it has one."""
+    newest_ms: int
+    """Kafka's time of the last message; 0 if none has one."""
 
     @staticmethod
     def of(folder: CaptureFolder, options: Options) -> Plan:
@@ -73,16 +76,18 @@ class Plan(NamedTuple):
         streams = captured_streams(folder, packed, wanted)
         context = read_context(folder, streams, packed, wanted)
         messages, oldest_ms = _of_packed(folder, packed, wanted, streams)
+        newest_ms = streams.end_ms
         for topic in topics:
             if topic == "control":
                 told = [each for each in context.told if each.is_roster]
                 messages += len(told) + len(context.cut)
                 oldest_ms |= {topic: told[0].timestamp_ms} if told else {}
             elif topic not in PACKED:
-                count, first_ms = _of_json(folder, topic, wanted)
+                count, times_ms = _of_json(folder, topic, wanted)
                 messages += count
-                oldest_ms |= {topic: first_ms} if first_ms is not None else {}
-        return Plan(folder, topics, wanted, streams, context, messages, oldest_ms)
+                oldest_ms |= {topic: min(times_ms)} if times_ms else {}
+                newest_ms = max(newest_ms, *times_ms, 0)
+        return Plan(folder, topics, wanted, streams, context, messages, oldest_ms, newest_ms)
 
     def due(self) -> Iterator[Due]:
         """The messages in order."""
@@ -123,14 +128,14 @@ def _of_packed(
     return count, oldest_ms
 
 
-def _of_json(folder: CaptureFolder, topic: str, wanted: RowFilter) -> tuple[int, int | None]:
-    """How many messages, and when Kafka got the first."""
+def _of_json(folder: CaptureFolder, topic: str, wanted: RowFilter) -> tuple[int, list[int]]:
+    """How many messages, and the first and last of Kafka's times of each part."""
     count = 0
-    firsts_ms: list[int] = []
+    found_ms: list[int] = []
     for part in folder.parts([topic]):
         messages = read_messages(folder, part)
         chosen = messages.first_ns < wanted.to_ns
         times_ms = messages.timestamp_ms[chosen & (messages.timestamp_ms != NO_TIMESTAMP_MS)]
         count += int(np.count_nonzero(chosen))
-        firsts_ms += [int(times_ms.min())] if len(times_ms) else []
-    return count, min(firsts_ms, default=None)
+        found_ms += [int(times_ms.min()), int(times_ms.max())] if len(times_ms) else []
+    return count, found_ms
