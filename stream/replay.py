@@ -22,10 +22,11 @@ from stream.replay_journal import Journal, Replay, load, locked, save
 from stream.replay_order import Due
 from stream.replay_pace import Pace
 from stream.replay_plan import Options, Plan
-from stream.replay_rewrite import UnchangeableError, rewritten, stamped
+from stream.replay_rewrite import UnchangeableError, rewritten, rows_left, stamped
 from stream.replay_runs import Found, guard_others, look_for_runs
 from stream.replay_sender import ReplaySender
 from stream.replay_target import Target, guard_prefix, guard_source, guard_times, prepare
+from stream.topics import PACKED
 from stream.watermarks import WatermarkQuery
 
 SAVE_S = 1.0
@@ -207,15 +208,19 @@ class Run:
         self._progress = progress
         self._messages: Counter[str] = Counter()
         self._untouched = 0
+        self._rows = 0
         self._first_ms: int | None = None
         self._last_ms = 0
 
     def result(self, sent_bytes: int, found: int, problems: list[str]) -> Replayed:
         """What was done."""
         lasted_ms = max(self._last_ms - self._first_ms, 0) if self._first_ms is not None else 0
+        notes = self._plan.notes()
+        if not (self._rows or self._plan.wanted.everything):
+            notes.append("no row of the capture matches what was chosen")
         return Replayed(
             dict(self._messages), sent_bytes, lasted_ms, self._journal.shift_ns, found, self._untouched,
-            tuple(self._plan.notes()), tuple(problems),
+            tuple(notes), tuple(problems),
         )  # fmt: skip
 
     def require_no_holes(self, found: set[tuple[str, int]]) -> None:
@@ -291,6 +296,8 @@ class Run:
             self._untouched += 1
             message = stamped(was, shift_ns)
         self._messages[was.topic] += 1
+        if was.topic in PACKED and not self._plan.wanted.everything:
+            self._rows += rows_left(message.value or b"")
         if was.topic not in PRELUDE:
             self._first_ms = due.at_ms if self._first_ms is None else self._first_ms
             self._last_ms = max(self._last_ms, due.at_ms)

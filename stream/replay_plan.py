@@ -53,6 +53,8 @@ class Plan(NamedTuple):
     messages: int
     oldest_ms: dict[str, int]
     """Kafka's time of each topic's first message, where it has one."""
+    empty_topics: tuple[str, ...]
+    """Topics asked for of which there is no message to send."""
     newest_ms: int
     """Kafka's time of the last message; 0 if none has one."""
 
@@ -77,6 +79,7 @@ class Plan(NamedTuple):
         context = read_context(folder, streams, packed, wanted)
         messages, oldest_ms = _of_packed(folder, packed, wanted, streams)
         newest_ms = streams.end_ms
+        empty = [topic for topic in options.topics if topic in PACKED and not _has_any(folder, topic, wanted, streams)]
         for topic in topics:
             if topic == "control":
                 told = [each for each in context.told if each.is_roster]
@@ -84,10 +87,11 @@ class Plan(NamedTuple):
                 oldest_ms |= {topic: told[0].timestamp_ms} if told else {}
             elif topic not in PACKED:
                 count, times_ms = _of_json(folder, topic, wanted)
+                empty += [topic] if topic in options.topics and not count else []
                 messages += count
                 oldest_ms |= {topic: min(times_ms)} if times_ms else {}
                 newest_ms = max(newest_ms, *times_ms, 0)
-        return Plan(folder, topics, wanted, streams, context, messages, oldest_ms, newest_ms)
+        return Plan(folder, topics, wanted, streams, context, messages, oldest_ms, tuple(empty), newest_ms)
 
     def due(self) -> Iterator[Due]:
         """The messages in order."""
@@ -110,6 +114,8 @@ class Plan(NamedTuple):
         notes = self.context.notes()
         if self.messages == 0:
             notes.append("there is nothing to replay: the capture has no message of what was asked for")
+        elif self.empty_topics:
+            notes.append(f"the capture has no message of {', '.join(self.empty_topics)}")
         if count := self.folder.manifest.gaps:
             notes.append(f"Kafka had lost {count:,} messages of the capture's range before they were read")
         return notes
@@ -126,6 +132,12 @@ def _of_packed(
     # What does not decode belongs to no stream; it goes along where nothing is chosen.
     count = sum(part.messages for part in folder.parts(packed)) if wanted.everything else streams.messages
     return count, oldest_ms
+
+
+def _has_any(folder: CaptureFolder, topic: str, wanted: RowFilter, streams: CapturedStreams) -> bool:
+    if wanted.everything:
+        return any(part.messages for part in folder.parts([topic]))
+    return any(partition.topic == topic for partition, _ in streams.spans)
 
 
 def _of_json(folder: CaptureFolder, topic: str, wanted: RowFilter) -> tuple[int, list[int]]:

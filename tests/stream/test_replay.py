@@ -177,6 +177,23 @@ def test_a_dry_run_counts_what_a_replay_sends_and_needs_no_kafka(
     assert counted.messages["pfc"] > 2
 
 
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        (AT_ONCE._replace(wanted=RowFilter(devices=frozenset(["nobody"]))), "no row of the capture matches"),
+        (AT_ONCE._replace(wanted=RowFilter(kinds=frozenset([250]))), "no row of the capture matches"),
+        (AT_ONCE._replace(topics=("cascade",)), "the capture has no message of cascade"),
+        (AT_ONCE._replace(topics=("ecn", "pfc")), "the capture has no message of ecn"),
+    ],
+)
+def test_what_was_chosen_and_is_not_there_is_told(options: Options, note: str, tmp_path: Path) -> None:
+    make_capture(tmp_path / "c")
+    assert any(each.startswith(note) for each in dry_run(tmp_path / "c", "replay.fabric", options).notes)
+    assert dry_run(tmp_path / "c", "replay.fabric", AT_ONCE).notes == ()
+    some = AT_ONCE._replace(wanted=RowFilter(devices=frozenset(["leaf-1"])), topics=("pfc",))
+    assert dry_run(tmp_path / "c", "replay.fabric", some).notes == ()
+
+
 class TestGuards:
     def test_a_prefix_that_does_not_tell_of_a_replay_is_refused(self, tmp_path: Path) -> None:
         make_capture(tmp_path / "c")
