@@ -70,7 +70,7 @@ def run_replay(args: argparse.Namespace) -> int:
     from stream.errors import EXIT_FAILURE, EXIT_INTERRUPTED
     from stream.replay import Done, dry_run, replay
     from stream.replay_journal import journal_path
-    from stream.replay_target import default_prefix
+    from stream.replay_target import default_prefix, guard_prefix
     from stream.worker import stop_on_signals
 
     path = Path(args.folder)
@@ -86,6 +86,7 @@ def run_replay(args: argparse.Namespace) -> int:
         if args.dry_run:
             done = dry_run(path, prefix, options, progress=progress)
         else:
+            guard_prefix(manifest, prefix, any_prefix=options.any_prefix)  # before it is taken for a --prefix
             settings = kafka_settings(args)
             journal = Path(args.journal) if args.journal else journal_path(path, prefix)
             with stop_on_signals() as stop:
