@@ -42,7 +42,7 @@ MAX_UNANNOUNCED_STREAMS = 65_536
 MAX_ENDED = 100_000
 """Streams remembered after their end, so that rows read again are known as duplicates; the oldest are forgotten."""
 
-MAX_SAID = 10_000
+MAX_SAID = 4_096
 """Ids remembered that were made final, so that none is final twice; the oldest are forgotten."""
 
 MAX_REVISED = 50
