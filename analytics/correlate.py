@@ -78,11 +78,11 @@ class Correlate:
                 self._take(fabric, item)
         out: list[Item] = []
         for _, fabric in sorted(touched.items()):
-            out += self._settle(fabric)
+            out += self._not_said(fabric, self._settle(fabric))
             while fabric.over and fabric.waited_ns() is None:
-                out += self._end_life(fabric)
+                out += self._not_said(fabric, self._end_life(fabric))
                 fabric = self._fabrics[fabric.engine.fabric]
-                out += self._settle(fabric)
+                out += self._not_said(fabric, self._settle(fabric))
             if self._provisional:
                 out += self._look_ahead(fabric)
         return out
@@ -331,6 +331,18 @@ class Correlate:
         waited_ns = layout.GAP_NS + 2 * horizon_ns + LAG_NS + fabric.engine.sampled.keep_ns(horizon_ns)
         return finals + _withdrawn(fabric, min(oldest_ns, fabric.settled_ns - waited_ns))
 
+    def _not_said(self, fabric: Fabric, items: Sequence[Item]) -> list[Item]:
+        """Without finals of ids that were final already: rows of an ended life come again, with others beside them."""
+        fresh: list[Item] = []
+        for item in items:
+            if isinstance(item, Cascade) and item.revision == FINAL:
+                if item.id in fabric.said:
+                    self.counters["cascades_final_before"] += 1
+                    continue
+                fabric.said.add(item.id, item.start_ns)
+            fresh.append(item)
+        return fresh
+
     def _end_life(self, fabric: Fabric) -> list[Item]:
         """Closes what is still open when no stream is left, and begins the next life with what is known of it."""
         out: list[Item] = []
@@ -350,6 +362,7 @@ class Correlate:
             ended=fabric.ended,
             unannounced=fabric.unannounced,
             finals=fabric.finals,
+            said=fabric.said,
         )
         self._fabrics[fabric.engine.fabric] = fresh
         for change in fabric.later:
@@ -435,7 +448,7 @@ class Correlate:
         def wanted(name: str) -> bool:
             nonlocal new
             met.add(name)
-            if name in fabric.finals:
+            if name in fabric.finals or name in fabric.said:
                 return False
             if name not in fabric.provisional:
                 new += 1

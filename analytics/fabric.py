@@ -12,6 +12,7 @@ from analytics.announced import Announced
 from analytics.asked_names import AskedNames
 from analytics.detect import episode_stream
 from analytics.engine import Engine
+from analytics.finals_said import FinalsSaid
 from analytics.heard import POLLED
 from analytics.layout import FOREVER
 from analytics.not_the_fabric import NotTheFabric
@@ -70,6 +71,8 @@ class Fabric:
     provisional: dict[str, Provisional] = field(default_factory=dict)
     finals: set[str] = field(default_factory=set)
     """Ids that were final before this process began: no revision may follow them."""
+    said: FinalsSaid = field(default_factory=FinalsSaid)
+    """Ids made final from this state's rows, in whichever life."""
     changed: bool = False
     logs_pauses: bool = False
     """Whether any device has logged a pause."""
@@ -135,6 +138,7 @@ class Fabric:
             "waiting": [events.view(np.uint8), numbers],
             "facts": [[from_ns, *messages.encode(fact)] for from_ns, fact in self.facts],
             "provisional": [[list(messages.encode(p.said)), p.first_queue] for p in self.provisional.values()],
+            "said": self.said.state(),
             "changed": self.changed,
             "logs_pauses": self.logs_pauses,
         }  # fmt: skip
@@ -169,5 +173,6 @@ class Fabric:
         for message, first_queue in state["provisional"]:
             said = cast(Cascade, messages.decode(*message))
             fabric.provisional[said.id] = Provisional(said, first_queue)
+        fabric.said = FinalsSaid([(start_ns, name) for start_ns, name in state["said"]])
         fabric.changed, fabric.logs_pauses = state["changed"], state["logs_pauses"]
         return fabric

@@ -89,8 +89,8 @@ class Reader(Closing):
         return self._subscriber.watermarks()
 
     def has_reached(self, end: dict[PartitionId, tuple[int, int]]) -> bool:
-        """Whether everything up to there has been read."""
-        return self._subscriber.has_read(end)
+        """Whether everything up to there has been read, and Kafka has said of what is empty that it is."""
+        return self._subscriber.has_read(end, asked=True)
 
     def close(self) -> None:
         """Closes the connections."""

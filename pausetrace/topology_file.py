@@ -5,8 +5,10 @@ In: a JSON file, or a folder with devices.csv and, where there are such, ports.c
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -26,7 +28,7 @@ from stream.facts import (
 )
 from stream.ranges import FabricName, Name, OptionalName, PeriodNs, SpeedMbps
 
-LAYOUT = "docs/topology.md describes the layout"
+LAYOUT = "correct it: docs/topology.md describes the layout"
 SEPARATOR = ";"
 """Between several names in one cell."""
 
@@ -89,44 +91,99 @@ class Topology(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
         return facts
 
 
+class _Source(NamedTuple):
+    """A topology as read, and where the device or link of an index stands, in words."""
+
+    topology: Topology
+    device_place: Callable[[int], str]
+    link_place: Callable[[int], str]
+
+
 def read_topology(path: Path) -> Topology:
-    """The topology in a JSON file or a folder of CSV files; raises TopologyError with file, line and a next step."""
-    topology = _read_csv(path) if path.is_dir() else _read_json(path)
+    """The topology in a JSON file or a folder of CSV files.
+
+    Raises TopologyError with a next step and the place: the line of a table, the field of a JSON object.
+    """
+    source = _read_csv(path) if path.is_dir() else _read_json(path)
+    _require_single_devices(source)
+    _require_single_links(source)
+    return source.topology
+
+
+def _require_single_devices(source: _Source) -> None:
     seen: set[str] = set()
-    for told in topology.devices:
+    for index, told in enumerate(source.topology.devices):
+        place = source.device_place(index)
         if told.device in seen:
-            raise TopologyError(f"{path}: device {told.device!r} is there twice", "tell all of it in one place")
+            raise TopologyError(f"{place}: device {told.device!r} is there twice", "tell all of it in one place")
         seen.add(told.device)
         if len({port.port for port in told.ports}) < len(told.ports):
-            raise TopologyError(f"{path}: device {told.device!r} has a port twice", "tell all of it in one place")
-    for link in topology.links:
-        if (link.a_device, link.a_port) == (link.b_device, link.b_port):
-            raise TopologyError(f"{path}: a link from {link.a_device}:{link.a_port} to itself", "correct its ends")
-    return topology
+            raise TopologyError(f"{place}: device {told.device!r} has a port twice", "tell all of it in one place")
 
 
-def _read_json(path: Path) -> Topology:
+def _require_single_links(source: _Source) -> None:
+    """No port ends two links, by whatever names of the file it is called: of two cables one would be lost."""
+    topology = source.topology
+    devices = {alias: told.device for told in topology.devices for alias in told.aliases}
+    devices |= {told.device: told.device for told in topology.devices}
+    ports: dict[tuple[str, str], str] = {}
+    for told in topology.devices:
+        ports |= {(told.device, alias): port.port for port in told.ports for alias in port.aliases}
+        ports |= {(told.device, port.port): port.port for port in told.ports}
+    ended: dict[tuple[str, str], str] = {}
+    for index, link in enumerate(topology.links):
+        place = source.link_place(index)
+        named = (link.a_device, link.a_port), (link.b_device, link.b_port)
+        ends = [(devices.get(device, device), port) for device, port in named]
+        ends = [(device, ports.get((device, port), port)) for device, port in ends]
+        if ends[0] == ends[1]:
+            raise TopologyError(f"{place}: a link from {link.a_device}:{link.a_port} to itself", "correct its ends")
+        for (device, port), end in zip(named, ends, strict=True):
+            if end in ended:
+                raise TopologyError(
+                    f"{place}: {device}:{port} ends two links, also that of {ended[end]}",
+                    "tell each cable once, and give each ports of its own",
+                )
+            ended[end] = place
+
+
+def _read_json(path: Path) -> _Source:
+    text = b""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Topology)
+        text = path.read_bytes()
+        topology = msgspec.json.decode(text, type=Topology)
     except OSError as err:
         raise TopologyError(f"{path} cannot be read: {err.strerror}", "give a JSON file or a folder of CSV") from err
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
-        raise TopologyError(f"{path}: {str(err)[:300]}", LAYOUT) from err
+        raise TopologyError(f"{path}{_json_line(text, str(err))}: {str(err)[:300]}", LAYOUT) from err
+    return _Source(topology, lambda index: f"{path}: $.devices[{index}]", lambda index: f"{path}: $.links[{index}]")
 
 
-def _read_csv(folder: Path) -> Topology:
+def _json_line(text: bytes, complaint: str) -> str:
+    """The line of what is no JSON; of a wrong value, the complaint names the field."""
+    if found := re.search(r"\(byte (\d+)\)", complaint):
+        line = text.count(b"\n", 0, int(found[1])) + 1
+    elif "truncated" in complaint:
+        line = text.count(b"\n") + 1
+    else:
+        return ""
+    return f":{line}"
+
+
+def _read_csv(folder: Path) -> _Source:
     try:
         devices = read_table(_found(folder, "devices"), ("device",))
         ports = _optional(folder, "ports", ("device", "port"))
         links = _optional(folder, "links", ("a", "a_port", "b", "b_port"))
         ports_of = _ports(ports, devices) if ports is not None else {}
-        return Topology(
+        topology = Topology(
             tuple(_device(devices, row, ports_of) for row in range(devices.count)),
             tuple(_link(links, row) for row in range(links.count)) if links is not None else (),
         )
     except TraceError as err:
         # The tables are read as those of a trace are, whose errors point to its own page.
         raise TopologyError(err.message, err.next_step.replace("trace-format.md", "topology.md")) from err
+    return _Source(topology, devices.place, links.place if links is not None else str)
 
 
 def _found(folder: Path, name: str) -> Path:
@@ -154,13 +211,14 @@ def _device(table: TraceTable, row: int, ports_of: dict[str, list[TopologyPort]]
 def _ports(table: TraceTable, devices: TraceTable) -> dict[str, list[TopologyPort]]:
     known = set(devices.texts("device"))
     found: dict[str, list[TopologyPort]] = {}
+    seen: set[tuple[str, str]] = set()
     for row, device in enumerate(table.texts("device")):
         if device not in known:
             table.fail(row, f"device {device!r}: no such device in devices.csv", LAYOUT)
         peer = _cell(table, "peer_device", row), _cell(table, "peer_port", row)
         if any(peer) and not all(peer):
             table.fail(row, "a peer has both a device and a port", LAYOUT)
-        told = {
+        told: dict[str, Any] = {
             "port": _cell(table, "port", row),
             "speed_mbps": _number(table, "speed_mbps", row, 0),
             "aliases": _cells(table, "aliases", row),
@@ -169,6 +227,9 @@ def _ports(table: TraceTable, devices: TraceTable) -> dict[str, list[TopologyPor
             "rail": _cell(table, "rail", row),
             "peer": Peer(*peer) if all(peer) else None,
         }
+        if (device, told["port"]) in seen:
+            table.fail(row, f"device {device!r} has a port twice: {told['port']!r}", "tell all of it in one place")
+        seen.add((device, told["port"]))
         found.setdefault(device, []).append(_checked(table, row, told, TopologyPort))
     return found
 

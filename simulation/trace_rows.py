@@ -58,8 +58,8 @@ class TraceStreams:
 
 def trace_streams(trace: Trace, fabric: str, source: str, epoch: str, start_ns: int) -> TraceStreams:
     """The trace as one source's streams, begun at start_ns (ns since the Unix epoch)."""
-    if not 0 <= start_ns <= MAX_TIME_NS // 2:
-        raise ConfigError(f"a trace cannot begin at {start_ns} ns", "give a time from 1970 to 2043")
+    if not 0 <= start_ns < MAX_TIME_NS:
+        raise ConfigError(f"a trace cannot begin at {start_ns} ns", "give a time from 1970 to 2116")
     columns = _Columns(trace.ports)
     watched: dict[str, Ints] = {"pfc": np.arange(len(trace.devices), dtype=np.int64)}
     if trace.pauses is not None:
@@ -88,6 +88,8 @@ def trace_streams(trace: Trace, fabric: str, source: str, epoch: str, start_ns: 
         events["time_ns"] += start_ns
         rows.append(StreamRows("host", trace.devices[host], (rank,), events))
     end_ns = max((int(stream.events["time_ns"][-1]) for stream in rows if len(stream.events)), default=start_ns)
+    if end_ns > MAX_TIME_NS:
+        raise ConfigError("the trace would end after 2116", "give a time that is earlier by its length")
     facts = trace_facts(trace, fabric, source, epoch, start_ns)
     fact_counts = dict.fromkeys(FACTS, 0) | _counts(facts)
     periods = _periods(trace)

@@ -34,9 +34,13 @@ class TraceTable:
         self.columns = columns
         self.count = count
 
+    def place(self, row: int) -> str:
+        """File and line of a row counted from 0; the header is line 1 of the file."""
+        return f"{self.path}:{row + 2}"
+
     def fail(self, row: int, message: str, next_step: str = LAYOUT) -> NoReturn:
-        """Raises TraceError for a row counted from 0; the header is line 1 of the file."""
-        raise TraceError(f"{self.path}:{row + 2}: {message}", next_step)
+        """Raises TraceError for a row counted from 0."""
+        raise TraceError(f"{self.place(row)}: {message}", next_step)
 
     def has(self, column: str) -> bool:
         """Whether an optional column is there."""

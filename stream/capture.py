@@ -7,16 +7,16 @@ stopped, one with damaged files takes their messages again; its memory is bounde
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from stream.capture_manifest import FORMAT, VERSION, Gap, Manifest, Part, PartitionPlan, Plan, Range
+from stream.capture_manifest import FORMAT, VERSION, Gap, Manifest, OffsetRange, Part, PartitionPlan, Plan, Range
 from stream.capture_message import PRELUDE, Captured, Examined, examine
 from stream.capture_part import PartBuffer
 from stream.capture_store import CaptureStore
-from stream.errors import CaptureError
+from stream.errors import CaptureError, ConfigError
 from stream.offset_gaps import OffsetTracker, PartitionId
 
 BUFFER_BYTES = 128 << 20
@@ -77,11 +77,12 @@ def capture(
 ) -> Manifest:
     """Captures, or goes on with a capture of the same topics and range; raises CaptureError or BrokerError.
 
-    `tell` hears of damaged files, and whether what was in them is captured again.
+    `tell` hears of damaged files, whether what was in them is captured again, and of offsets that Kafka does not have.
     """
     with CaptureStore(folder) as store:
         if store.plan is None:
             partitions = source.plan(topics, wanted)
+            _require_offsets(wanted, partitions)
             store.begin(
                 Plan(
                     FORMAT, VERSION, f"pausetrace {version('pausetrace')}", clock_ns(), source.cluster_id,
@@ -92,6 +93,8 @@ def capture(
             _require_same(store, store.plan, source, topics, prefix, wanted)
             _drop_damaged(store, source, tell)
         assert store.plan is not None
+        for note in narrowed(wanted, store.plan.partitions):
+            tell(note)
         writer = _Writer(store, store.plan, buffer_bytes)
         progress(writer.done())
         while to_read := writer.next_to_read():
@@ -144,6 +147,38 @@ def _drop_damaged(store: CaptureStore, source: MessageSource, tell: Callable[[st
             f"{store.folder} is damaged, and Kafka no longer has what was in its {len(damaged)} damaged parts",
             "restore the files from a copy; `pausetrace capture verify` names them",
         )
+
+
+def narrowed(wanted: Range, partitions: Iterable[PartitionPlan]) -> list[str]:
+    """Where Kafka had fewer offsets than were asked for when the capture began, in sentences."""
+    notes = []
+    for plan in partitions:
+        asked = _asked(wanted, plan)
+        if not asked:
+            continue
+        first, ends = min(each.first for each in asked), [each.end for each in asked]
+        place = f"{plan.topic}[{plan.partition}]"
+        if plan.first == plan.end:
+            notes.append(f"{place} has none of the offsets asked for: it ends at {plan.end}")
+            continue
+        if first < plan.first:
+            notes.append(f"{place} begins at offset {plan.first}, and {first} was asked for")
+        if min(ends) >= 0 and max(ends) > plan.end:
+            notes.append(f"{place} ends at offset {plan.end}, and up to {max(ends)} were asked for")
+    return notes
+
+
+def _require_offsets(wanted: Range, partitions: Sequence[PartitionPlan]) -> None:
+    chosen = [plan for plan in partitions if _asked(wanted, plan)]
+    if chosen and all(plan.first == plan.end for plan in chosen):
+        raise ConfigError(
+            f"Kafka has no message of the offsets asked for: {'; '.join(narrowed(wanted, chosen[:3]))}",
+            "give other --offsets, or leave out their end",
+        )
+
+
+def _asked(wanted: Range, plan: PartitionPlan) -> list[OffsetRange]:
+    return [each for each in wanted.offsets if each.topic == plan.topic and each.partition in (-1, plan.partition)]
 
 
 def describe(plan: Plan) -> str:

@@ -46,6 +46,12 @@ class RowFilter:
         """Whether nothing is left out."""
         return not (self.devices or self.cuts_rows)
 
+    @property
+    def text(self) -> str:
+        """The demands, written alike by every process."""
+        values = ((name, getattr(self, name)) for name in self.__slots__)
+        return repr([(name, sorted(value) if isinstance(value, frozenset) else value) for name, value in values])
+
     def overlaps(self, first_ns: int, last_ns: int) -> bool:
         """Whether something between these times may be wanted."""
         return last_ns >= self.from_ns and first_ns < self.to_ns

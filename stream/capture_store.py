@@ -46,6 +46,7 @@ class CaptureStore:
         known = (folder / MANIFEST).exists() or (folder / JOURNAL).exists()
         if folder.is_dir() and not known and any(folder.iterdir()):
             raise CaptureError(f"{folder} is not empty and holds no capture", "choose a folder that does not exist yet")
+        self._made = [path for path in (folder, *folder.parents) if not path.exists()]
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder, os.O_RDONLY)
@@ -131,9 +132,14 @@ class CaptureStore:
         return manifest
 
     def close(self) -> None:
-        """Lets another process have the folder."""
+        """Lets another process have the folder; of a capture that was refused before it began, nothing stays."""
         if self._journal is not None:
             self._journal.close()
+            if self.plan is None:
+                with contextlib.suppress(OSError):
+                    (self.folder / JOURNAL).unlink()
+                    for made in self._made:
+                        made.rmdir()
         os.close(self._lock)
 
     def __enter__(self) -> Self:
@@ -226,7 +232,11 @@ class CaptureStore:
                 f"no space left {needs}at {path}: {err.strerror}",
                 "make room, then run the same command again: it goes on where it stopped",
             )
-        return CaptureError(f"cannot write {path}: {err.strerror}", "check the folder's rights")
+        rights = err.errno in (errno.EACCES, errno.EPERM)
+        return CaptureError(
+            f"cannot write {path}: {err.strerror}",
+            "check the folder's rights" if rights else "choose a folder where files can be written",
+        )
 
 
 def _write_all(descriptor: int, data: Any) -> None:

@@ -154,7 +154,10 @@ def _span(messages: Messages, chosen: Ints) -> Span:
 
 _NOTES = {
     "streams_alive_at_the_end": "{:,} streams were alive when the capture ended: what was open then is not final",
-    "silent_streams": "{:,} streams fell silent before that without an end: they were taken as ended there",
+    "silent_streams": (
+        "{:,} streams fell silent before the capture ended, without an end: they were taken as ended there, and "
+        "cascades as final that a live run holds open until it suspends them"
+    ),
     "unreadable_facts_and_changes": "{:,} facts or roster changes cannot be read",
 }
 """By counter, what it means to a reader."""

@@ -66,6 +66,7 @@ COUNTERS: dict[str, str] = {
     "step_items_of_other_topics": "Items that the step does not read.",
     "step_items_of_unannounced_streams_dropped": "Items of streams that the roster never named; left out.",
     "step_repeated_source_ups": "Streams that the roster named again while they were up.",
+    "step_cascades_final_before": "Cascades that were final already when rows of an ended stream came again; left out.",
     "step_pause_refreshes": "Pause frames for a queue that was stopped already.",
     "step_unmatched_xons": "Restarts of a queue that was not stopped.",
     "step_pauses_ended_by_source_down": "Pauses that ended because their source did.",

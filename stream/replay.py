@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from stream.capture_message import NS_PER_MS, PRELUDE, Captured
 from stream.capture_reader import CaptureFolder
+from stream.errors import BrokerError
 from stream.kafka_settings import KafkaSettings
 from stream.offset_gaps import PartitionId
 from stream.replay_check import Origin, check, replayed
@@ -21,9 +22,11 @@ from stream.replay_journal import Journal, Replay, load, locked, save
 from stream.replay_order import Due
 from stream.replay_pace import Pace
 from stream.replay_plan import Options, Plan
-from stream.replay_rewrite import UnchangeableError, rewritten, stamped
+from stream.replay_rewrite import UnchangeableError, rewritten, rows_left, stamped
+from stream.replay_runs import Found, guard_others, look_for_runs
 from stream.replay_sender import ReplaySender
-from stream.replay_target import Target, guard_prefix, guard_retention, guard_source, prepare
+from stream.replay_target import Target, guard_prefix, guard_source, guard_times, prepare
+from stream.topics import PACKED
 from stream.watermarks import WatermarkQuery
 
 SAVE_S = 1.0
@@ -100,8 +103,7 @@ def replay(
     """Replays to `settings`, whose prefix is the target's; stops early, to go on later, when `stop` says so.
 
     What was replayed before is not sent again, but looked at; for nothing, no topic is made. Raises
-    ConfigError or BrokerError where a guard refuses, CaptureError for a damaged capture or the journal of another
-    replay.
+    ConfigError or BrokerError where a guard refuses, CaptureError for a damaged capture or journal.
     """
     plan = Plan.of(CaptureFolder(path), options)
     manifest = plan.folder.manifest
@@ -109,23 +111,36 @@ def replay(
     view = guard_source(manifest, settings, into_source=options.into_source)
     if plan.messages == 0:
         return Replayed({}, 0, 0, 0, 0, 0, tuple(plan.notes()), ())
+    now_ns = clock_ns()
+    shift_ns = plan.shift_ns(options.shift, now_ns)
+    what = Replay(
+        manifest.sha256, view.broker.cluster_id, settings.prefix, plan.topics, options.by_key, options.wanted.text,
+        str(options.shift),
+    )  # fmt: skip
     with locked(journal_file):
-        target = prepare(manifest, settings, view, plan.topics, keep_partitions=not options.by_key)
-        what = Replay(
-            manifest.sha256, target.cluster_id, settings.prefix, plan.topics, options.by_key, repr(options.wanted),
-            str(options.shift),
-        )  # fmt: skip
         journal = None if options.again else load(journal_file, what)
+        if journal is not None and journal.finished:
+            return _nothing_new(plan, journal, check(settings, journal))
+        there = look_for_runs(settings, view, what) if journal is None else Found()
+        recovered = there.run > 0 and not options.again
+        if recovered:
+            shift_ns = there.shift_ns
+        elif journal is None and not (options.beside_others or options.into_source):
+            guard_others(settings, there)
+        shift_ms = (shift_ns if journal is None else journal.shift_ns) // NS_PER_MS
+        oldest_ms = {topic: ms + shift_ms for topic, ms in plan.oldest_ms.items()}
+        guard_times(settings, view, oldest_ms, plan.newest_ms + shift_ms, options.speed, now_ns)
+        target = prepare(manifest, settings, view, plan.topics, keep_partitions=not options.by_key)
+        if recovered:
+            journal = Journal.begin(what, there.run, shift_ns, now_ns, dict.fromkeys(_ends(settings, target), 0))
         resumed = journal is not None
         if journal is None:
-            journal = Journal.begin(what, plan.shift_ns(options.shift, clock_ns()), clock_ns(), _ends(settings, target))
-        elif journal.finished:
-            return _nothing_new(plan, journal, check(settings, journal))
-        shift_ms = journal.shift_ns // NS_PER_MS
-        guard_retention(settings, target, {t: ms + shift_ms for t, ms in plan.oldest_ms.items()}, clock_ns())
-        save(journal, journal_file)
+            journal = Journal.begin(what, there.run + 1, shift_ns, now_ns, _ends(settings, target))
         run = Run(plan, journal, Pace(options.speed, clock_s), progress)
         found = _found_there(settings, target, journal) if resumed else set()
+        if recovered and not options.by_key:
+            run.require_no_holes(found)
+        save(journal, journal_file)
         sender = ReplaySender(settings, journal, by_key=options.by_key)
         try:
             complete = run.send_all(sender, found, lambda: save(journal, journal_file), stop)
@@ -151,7 +166,7 @@ def dry_run(
     plan = Plan.of(CaptureFolder(path), options)
     guard_prefix(plan.folder.manifest, prefix, any_prefix=options.any_prefix)
     shift_ns = plan.shift_ns(options.shift, clock_ns())
-    journal = Journal.begin(Replay("", "", prefix, plan.topics, options.by_key, "", ""), shift_ns, 0, {})
+    journal = Journal.begin(Replay("", "", prefix, plan.topics, options.by_key, "", ""), 1, shift_ns, 0, {})
     run = Run(plan, journal, Pace(0.0), progress)
     return run.result(run.count_all(), 0, [])
 
@@ -193,16 +208,33 @@ class Run:
         self._progress = progress
         self._messages: Counter[str] = Counter()
         self._untouched = 0
+        self._rows = 0
         self._first_ms: int | None = None
         self._last_ms = 0
 
     def result(self, sent_bytes: int, found: int, problems: list[str]) -> Replayed:
         """What was done."""
         lasted_ms = max(self._last_ms - self._first_ms, 0) if self._first_ms is not None else 0
+        notes = self._plan.notes()
+        if not (self._rows or self._plan.wanted.everything):
+            notes.append("no row of the capture matches what was chosen")
         return Replayed(
             dict(self._messages), sent_bytes, lasted_ms, self._journal.shift_ns, found, self._untouched,
-            tuple(self._plan.notes()), tuple(problems),
+            tuple(notes), tuple(problems),
         )  # fmt: skip
+
+    def require_no_holes(self, found: set[tuple[str, int]]) -> None:
+        """Raises BrokerError where Kafka has lost what stood before something that it has: no place is left for it."""
+        last = dict(sorted(found))
+        lost = sum(
+            due.message.offset < last.get(_place(due), -1) and (_place(due), due.message.offset) not in found
+            for due in self._plan.due()
+        )
+        if lost:
+            raise BrokerError(
+                f"this replay was sent before, and Kafka no longer has {lost:,} of its messages",
+                "give another prefix, or --again to send all of it once more",
+            )
 
     def count_all(self) -> int:
         """Makes every message and counts the bytes of their values."""
@@ -264,6 +296,8 @@ class Run:
             self._untouched += 1
             message = stamped(was, shift_ns)
         self._messages[was.topic] += 1
+        if was.topic in PACKED and not self._plan.wanted.everything:
+            self._rows += rows_left(message.value or b"")
         if was.topic not in PRELUDE:
             self._first_ms = due.at_ms if self._first_ms is None else self._first_ms
             self._last_ms = max(self._last_ms, due.at_ms)

@@ -54,17 +54,22 @@ def origin_header(origin: Origin) -> tuple[str, bytes]:
     return HEADER, _encoder.encode(origin)
 
 
-def origin_of(message: Captured, run: str) -> Origin | None:
-    """Where a message comes from, if this replay sent it."""
+def said_origin(message: Captured) -> Origin | None:
+    """Where a message comes from, if a replay sent it."""
     # The last one counts: a capture of a replay has the header of that one, too.
     for name, value in reversed(message.headers):
         if name == HEADER and value is not None:
             try:
-                origin = _decoder.decode(value)
+                return _decoder.decode(value)
             except msgspec.DecodeError:
                 return None
-            return origin if origin.run == run else None
     return None
+
+
+def origin_of(message: Captured, run: str) -> Origin | None:
+    """Where a message comes from, if this replay sent it."""
+    origin = said_origin(message)
+    return origin if origin is not None and origin.run == run else None
 
 
 def digest(origin: Origin, message: Captured) -> int:

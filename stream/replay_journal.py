@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import xxhash
 
 from stream.errors import CaptureError
 
@@ -47,6 +47,11 @@ class Replay(msgspec.Struct, frozen=True):
     wanted: str
     shift: str
 
+    @property
+    def digest(self) -> str:
+        """Names what is replayed, the same in every process: the runs of it are this and a number."""
+        return xxhash.xxh3_64(msgspec.json.encode(self)).hexdigest()
+
 
 class Journal(msgspec.Struct):
     """`run` marks the messages of this replay in their header; places are topic/partition.
@@ -66,9 +71,11 @@ class Journal(msgspec.Struct):
     finished: bool = False
 
     @staticmethod
-    def begin(replay: Replay, shift_ns: int, begun_ns: int, first: dict[str, int]) -> Journal:
-        """Of a replay that has sent nothing yet."""
-        return Journal(VERSION, replay, secrets.token_hex(8), shift_ns, begun_ns, first, dict(first), {})
+    def begin(replay: Replay, number: int, shift_ns: int, begun_ns: int, first: dict[str, int]) -> Journal:
+        """Of a run of which nothing is booked yet."""
+        return Journal(
+            VERSION, replay, f"{replay.digest}.{number:x}", shift_ns, begun_ns, first, dict(first), {}
+        )  # fmt: skip
 
     def of(self, place: str) -> Confirmed:
         """What is confirmed of a partition of the capture."""
@@ -97,9 +104,17 @@ def locked(path: Path) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Another one may have taken it away in the meantime.
+            if os.fstat(file.fileno()).st_ino != lock.stat().st_ino:
+                raise BlockingIOError
         except OSError as err:
             raise CaptureError(f"another process is at this replay ({path})", "wait until it ends") from err
-        yield
+        try:
+            yield
+        finally:
+            if not path.exists():
+                # Refused before anything was sent: nothing of it stays.
+                lock.unlink(missing_ok=True)
 
 
 def save(journal: Journal, path: Path) -> None:
@@ -121,21 +136,16 @@ def save(journal: Journal, path: Path) -> None:
 
 
 def load(path: Path, replay: Replay) -> Journal | None:
-    """The journal of the same replay, or None; raises CaptureError for an unfinished one of another."""
+    """The journal of the same replay, or None: of another one, Kafka tells what there is of this one."""
     try:
         journal = msgspec.json.decode(path.read_bytes(), type=Journal)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as err:
-        raise CaptureError(f"the replay's journal {path} cannot be read: {err}", "give --again to begin anew") from err
-    if journal.version == VERSION and journal.replay == replay:
-        return journal
-    if journal.finished:
-        return None
-    raise CaptureError(
-        f"{path} is the journal of an unfinished replay with other options",
-        "give the same options to go on with it, or --again to begin anew",
-    )
+        raise CaptureError(
+            f"the replay's journal {path} cannot be read: {err}", "delete it: Kafka tells what has been sent"
+        ) from err
+    return journal if journal.version == VERSION and journal.replay == replay else None
 
 
 def _cannot_write(path: Path, err: OSError) -> CaptureError:

@@ -28,7 +28,7 @@ class Options(NamedTuple):
     """What is replayed and how. `speed` 0 is as fast as Kafka takes it; topics () are the raw ones with their facts.
 
     `any_prefix` allows topics whose names do not tell of a replay, `into_source` those that were captured; `again`
-    begins anew whatever was sent before.
+    begins anew whatever was sent before, `beside_others` sends where something else lies already.
     """
 
     topics: tuple[str, ...] = ()
@@ -39,6 +39,7 @@ class Options(NamedTuple):
     any_prefix: bool = False
     into_source: bool = False
     again: bool = False
+    beside_others: bool = False
 
 
 class Plan(NamedTuple):
@@ -52,6 +53,10 @@ class Plan(NamedTuple):
     messages: int
     oldest_ms: dict[str, int]
     """Kafka's time of each topic's first message, where it has one."""
+    empty_topics: tuple[str, ...]
+    """Topics asked for of which there is no message to send."""
+    newest_ms: int
+    """Kafka's time of the last message; 0 if none has one."""
 
     @staticmethod
     def of(folder: CaptureFolder, options: Options) -> Plan:
@@ -73,16 +78,20 @@ class Plan(NamedTuple):
         streams = captured_streams(folder, packed, wanted)
         context = read_context(folder, streams, packed, wanted)
         messages, oldest_ms = _of_packed(folder, packed, wanted, streams)
+        newest_ms = streams.end_ms
+        empty = [topic for topic in options.topics if topic in PACKED and not _has_any(folder, topic, wanted, streams)]
         for topic in topics:
             if topic == "control":
                 told = [each for each in context.told if each.is_roster]
                 messages += len(told) + len(context.cut)
                 oldest_ms |= {topic: told[0].timestamp_ms} if told else {}
             elif topic not in PACKED:
-                count, first_ms = _of_json(folder, topic, wanted)
+                count, times_ms = _of_json(folder, topic, wanted)
+                empty += [topic] if topic in options.topics and not count else []
                 messages += count
-                oldest_ms |= {topic: first_ms} if first_ms is not None else {}
-        return Plan(folder, topics, wanted, streams, context, messages, oldest_ms)
+                oldest_ms |= {topic: min(times_ms)} if times_ms else {}
+                newest_ms = max(newest_ms, *times_ms, 0)
+        return Plan(folder, topics, wanted, streams, context, messages, oldest_ms, tuple(empty), newest_ms)
 
     def due(self) -> Iterator[Due]:
         """The messages in order."""
@@ -105,6 +114,8 @@ class Plan(NamedTuple):
         notes = self.context.notes()
         if self.messages == 0:
             notes.append("there is nothing to replay: the capture has no message of what was asked for")
+        elif self.empty_topics:
+            notes.append(f"the capture has no message of {', '.join(self.empty_topics)}")
         if count := self.folder.manifest.gaps:
             notes.append(f"Kafka had lost {count:,} messages of the capture's range before they were read")
         return notes
@@ -123,14 +134,20 @@ def _of_packed(
     return count, oldest_ms
 
 
-def _of_json(folder: CaptureFolder, topic: str, wanted: RowFilter) -> tuple[int, int | None]:
-    """How many messages, and when Kafka got the first."""
+def _has_any(folder: CaptureFolder, topic: str, wanted: RowFilter, streams: CapturedStreams) -> bool:
+    if wanted.everything:
+        return any(part.messages for part in folder.parts([topic]))
+    return any(partition.topic == topic for partition, _ in streams.spans)
+
+
+def _of_json(folder: CaptureFolder, topic: str, wanted: RowFilter) -> tuple[int, list[int]]:
+    """How many messages, and the first and last of Kafka's times of each part."""
     count = 0
-    firsts_ms: list[int] = []
+    found_ms: list[int] = []
     for part in folder.parts([topic]):
         messages = read_messages(folder, part)
         chosen = messages.first_ns < wanted.to_ns
         times_ms = messages.timestamp_ms[chosen & (messages.timestamp_ms != NO_TIMESTAMP_MS)]
         count += int(np.count_nonzero(chosen))
-        firsts_ms += [int(times_ms.min())] if len(times_ms) else []
-    return count, min(firsts_ms, default=None)
+        found_ms += [int(times_ms.min()), int(times_ms.max())] if len(times_ms) else []
+    return count, found_ms

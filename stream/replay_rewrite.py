@@ -6,6 +6,7 @@ bytes are changed in place.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,17 @@ def rewritten(message: Captured, shift_ns: int, wanted: RowFilter) -> Captured:
                 change[name] = _shifted(change[name], shift_ns)
         return message._replace(value=msgspec.json.encode(change))
     return message
+
+
+def rows_left(value: bytes) -> int:
+    """How many rows of a packed value are not left out; 0 for what does not decode."""
+    try:
+        _, record_bytes, _, count, names_bytes = wire.HEADER.unpack_from(value)
+        start = wire.HEADER.size + names_bytes + -names_bytes % 8
+        events: Any = np.ndarray((count,), EVENT, value, start, (record_bytes,))
+    except (struct.error, TypeError, ValueError):
+        return 0
+    return int(np.count_nonzero(events["kind"]))
 
 
 def _require_readable(message: Captured, value: bytes) -> None:

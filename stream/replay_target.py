@@ -13,7 +13,7 @@ from stream.capture_manifest import Manifest
 from stream.capture_message import NS_PER_MS
 from stream.errors import BrokerError, ConfigError
 from stream.kafka_settings import CONNECT_DEADLINE_S, ClusterView, KafkaSettings, look
-from stream.topic_admin import create_topics, describe_topics
+from stream.topic_admin import create_topics, describe_topics, timestamp_limit_ms
 from stream.topics import full_name
 
 PREFIX = "replay"
@@ -89,21 +89,39 @@ def prepare(
     return Target(view.broker.cluster_id, view.broker.embedded, partitions)
 
 
-def guard_retention(settings: KafkaSettings, target: Target, oldest_ms: Mapping[str, int], now_ns: int) -> None:
-    """Raises ConfigError if Kafka would delete what is replayed, since its timestamps are older than a topic keeps."""
-    if target.embedded or not oldest_ms:
+def guard_times(
+    settings: KafkaSettings, view: ClusterView, oldest_ms: Mapping[str, int], newest_ms: int, speed: float, now_ns: int
+) -> None:
+    """Raises ConfigError if Kafka would refuse the replay's timestamps, or delete what is older than a topic keeps.
+
+    Times are those to be sent, with the shift; `speed` 0 waits for nothing. Topics that are missing are made to keep
+    everything, and take what the brokers are set to.
+    """
+    if view.broker.embedded or not oldest_ms:
         return
-    for description in describe_topics(settings, list(oldest_ms)):
+    now_ms = now_ns // NS_PER_MS
+    there = [topic for topic in oldest_ms if full_name(settings.prefix, topic) in view.partitions]
+    for description in describe_topics(settings, there) if there else []:
         if "delete" not in description.configs.get("cleanup.policy", "delete"):
             continue
         retention_ms = int(description.configs.get("retention.ms", "-1"))
-        age_ms = now_ns // NS_PER_MS - oldest_ms[description.name]
+        age_ms = now_ms - oldest_ms[description.name]
         if 0 <= retention_ms < age_ms:
             raise ConfigError(
                 f"Kafka would delete the replay: {description.topic} keeps {_hours(retention_ms)} and the capture's "
                 f"oldest message there is {_hours(age_ms)} old",
                 "give --shift now, or another prefix: the topics made for it keep everything",
             )
+    first_ms = min(oldest_ms.values())
+    lasts_ms = int((newest_ms - first_ms) / speed) if speed else 0
+    ahead_ms = max(first_ms - now_ms, newest_ms - lasts_ms - now_ms)
+    limit_ms = timestamp_limit_ms(settings, there) if ahead_ms > 0 else ahead_ms
+    if ahead_ms > limit_ms:
+        raise ConfigError(
+            f"Kafka would refuse the replay: its times would be {_hours(ahead_ms)} ahead of now, and Kafka takes "
+            f"{_hours(limit_ms)} (message.timestamp.after.max.ms)",
+            "give another --shift, further back; nothing was sent, and no topic made",
+        )
 
 
 def _partitions_needed(manifest: Manifest) -> dict[str, int]:

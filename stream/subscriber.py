@@ -222,12 +222,15 @@ class Subscriber(Closing):
                 raise
             raise UnreachableError(f"{err.message} ({self.trouble})", err.next_step) from err
 
-    def has_read(self, marks: Watermarks) -> bool:
-        """Whether everything up to these watermarks has been consumed, in the partitions read."""
+    def has_read(self, marks: Watermarks, *, asked: bool = False) -> bool:
+        """Whether everything up to these watermarks has been consumed, in the partitions read.
+
+        With `asked`, also whether Kafka has told the end of those that are empty: who may not read them hears of it.
+        """
         for partition in self._assigned & marks.keys():
             low, high = marks[partition]
             position = self._tracker.next_offset(partition)
-            if low < high and (position is None or position < high):
+            if (low < high or asked) and (position is None or position < high):
                 return False
         return True
 

@@ -25,6 +25,8 @@ from stream.topics import BY_NAME, FACTS, TOPICS, Topic, full_name
 
 ADMIN_DEADLINE_S = 30.0
 _RETRY_S = 0.05
+_AFTER = "message.timestamp.after.max.ms"
+_NO_LIMIT_MS = (1 << 63) - 1
 BROKER_DEFAULT = -1
 """Replication factor that leaves the number to the broker's default.replication.factor."""
 
@@ -157,6 +159,29 @@ def describe_topics(
         differences = _differences(BY_NAME[name], BY_NAME[name].partitions, partitions, configs)
         described.append(TopicDescription(name, full, partitions, view.replication.get(full, 0), configs, differences))
     return described
+
+
+def timestamp_limit_ms(settings: KafkaSettings, names: Sequence[str], *, deadline_s: float = ADMIN_DEADLINE_S) -> int:
+    """How far ahead of its clock Kafka takes times: the least of these topics (bare names), else what a broker has.
+
+    Where that may not be asked, or it is older than such a limit, there is no telling: as far as a time can be.
+    """
+    client = admin_client(settings)
+    resources = [ConfigResource(ResourceType.TOPIC, full_name(settings.prefix, name)) for name in names]
+    try:
+        if not resources:
+            broker = next(iter(client.list_topics(timeout=deadline_s).brokers))
+            resources = [ConfigResource(ResourceType.BROKER, str(broker))]
+        futures = client.describe_configs(resources, request_timeout=deadline_s)
+        entries = [future.result(deadline_s) for future in futures.values()]
+    except (KafkaException, FutureTimeoutError):
+        return _NO_LIMIT_MS
+    limits = [_NO_LIMIT_MS]
+    for told in entries:
+        stamps = [told[key].value for key in ("message.timestamp.type", "log.message.timestamp.type") if key in told]
+        if "LogAppendTime" not in stamps:
+            limits += [int(str(told[prefix + _AFTER].value)) for prefix in ("", "log.") if prefix + _AFTER in told]
+    return min(limits)
 
 
 def _kept_for_ever(topic: Topic) -> dict[str, str]:

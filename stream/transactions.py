@@ -35,9 +35,15 @@ _SLICE_S = 1.0
 _REJOINS = 3
 """Times that one commit follows its group through a rebalance, in which every member's generation changes."""
 _REJOIN_S = 0.05
+_PAUSE_S = 0.02
+"""Before a call is made again, which may be refused at once."""
 
 # An earlier transaction under the same id is still being ended; librdkafka gives up at the end of a slice.
-_AGAIN = frozenset({KafkaError.CONCURRENT_TRANSACTIONS, KafkaError._TIMED_OUT})
+# While a coordinator is being chosen, as on a cluster that has just started, brokers say that they are none.
+_AGAIN = frozenset({
+    KafkaError.CONCURRENT_TRANSACTIONS, KafkaError._TIMED_OUT, KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+})  # fmt: skip
 # Also what a broker says of a transaction that it ended itself because it took too long (KIP-588).
 _REPLACED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
@@ -136,7 +142,7 @@ class Transactions:
 
     def _begin_working(self, deadline_s: float) -> None:
         try:
-            self._attempt(time.monotonic() + deadline_s, self._producer.init_transactions)
+            attempt(time.monotonic() + deadline_s, self._producer.init_transactions)
         except KafkaException as err:
             if refused := denied(self._settings, err.args[0], "Write", self._transactional_id):
                 raise refused from err
@@ -155,7 +161,7 @@ class Transactions:
                 # A broker checks who we are by our offsets alone, and lets those without any membership pass.
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "not a member of the group any more"))
             self._send_offsets(positions, metadata, end_s)
-        self._attempt(end_s, self._producer.commit_transaction)
+        attempt(end_s, self._producer.commit_transaction)
 
     def _send_offsets(self, positions: list[TopicPartition], metadata: Any, end_s: float) -> None:
         producer = self._producer
@@ -163,7 +169,7 @@ class Transactions:
             # While the group's coordinator is gone, librdkafka 2.16 may wait for ever: confluentinc/librdkafka#5456.
             call_within(
                 max(end_s - time.monotonic(), 0.0) + 2 * _SLICE_S,
-                lambda: self._attempt(
+                lambda: attempt(
                     end_s, lambda left_s: producer.send_offsets_to_transaction(positions, metadata, left_s)
                 ),
             )
@@ -192,16 +198,6 @@ class Transactions:
             self._producer.poll(0)
             return
 
-    def _attempt(self, end_s: float, call: Callable[[float], None]) -> None:
-        """Calls again what may be called again, until the deadline."""
-        while True:
-            try:
-                return call(max(min(end_s - time.monotonic(), _SLICE_S), 0.1))
-            except KafkaException as err:
-                again = err.args[0].retriable() or err.args[0].code() in _AGAIN
-                if not again or time.monotonic() >= end_s:
-                    raise
-
     def _delivered(self, error: KafkaError | None, message: Message[Any, Any]) -> None:
         if error is None:
             return
@@ -229,8 +225,21 @@ class Transactions:
                 f"({error_text(error)})"
             )
         try:
-            self._attempt(time.monotonic() + COMMIT_DEADLINE_S, self._producer.abort_transaction)
+            attempt(time.monotonic() + COMMIT_DEADLINE_S, self._producer.abort_transaction)
         except KafkaException as err:
             raise TransactionLostError(
                 f"a transaction was neither committed nor aborted: {error_text(err.args[0])}"
             ) from err
+
+
+def attempt(end_s: float, call: Callable[[float], None]) -> None:
+    """Calls again what may be called again, until the deadline; `call` is given the seconds that it may take."""
+    while True:
+        try:
+            return call(max(min(end_s - time.monotonic(), _SLICE_S), 0.1))
+        except KafkaException as err:
+            error: KafkaError = err.args[0]
+            again = (error.retriable() or error.code() in _AGAIN) and not error.fatal()
+            if not again or time.monotonic() >= end_s:
+                raise
+        time.sleep(_PAUSE_S)

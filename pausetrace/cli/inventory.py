@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from pausetrace.cli.options import add_kafka_options, add_output_option, add_verb, kafka_settings
+from pausetrace.cli.row_options import parse_event_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def run_import_topology(args: argparse.Namespace) -> int:
     path = Path(args.path)
     topology = read_topology(path)
     fabric = args.fabric or topology.fabric or path.resolve().name.partition(".")[0]
-    valid_from_ns = time.time_ns() if args.time == "now" else _time_ns("--time", args.time)
+    valid_from_ns = time.time_ns() if args.time == "now" else parse_event_time("--time", args.time)
     done = import_topology(topology, settings, fabric, args.source, valid_from_ns)
     print(
         f"pausetrace: published {done.devices:,} devices and {done.links:,} links of fabric {done.fabric}, "
@@ -151,7 +152,7 @@ def _views(args: argparse.Namespace) -> list[View]:
     from pausetrace.known_facts import items_in, items_on_kafka, known_facts
     from stream.record import MAX_TIME_NS
 
-    at_ns = MAX_TIME_NS if args.at is None else _time_ns("--at", args.at)
+    at_ns = MAX_TIME_NS if args.at is None else parse_event_time("--at", args.at)
     items = items_in(Path(args.path)) if args.path is not None else items_on_kafka(kafka_settings(args))
     found = known_facts(items, at_ns)
     if args.fabric is not None and args.fabric not in found:
@@ -176,16 +177,6 @@ def _chosen(names: Sequence[str], views: Sequence[View]) -> dict[View, set[str]]
         for view, place in known.items():
             chosen.setdefault(view, set()).add(place.device)
     return chosen
-
-
-def _time_ns(flag: str, text: str) -> int:
-    from pausetrace.units import parse_time
-    from stream.errors import ConfigError
-
-    try:
-        return parse_time(text)
-    except ValueError as err:
-        raise ConfigError(f"{flag} {text}: {err}", "give a time like 2026-11-30T22:10:00Z") from err
 
 
 def _print_json(entries: Iterable[Entry], output: str) -> None:

@@ -52,6 +52,9 @@ def register(verbs: Verbs) -> None:
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only count what would be sent; needs no Kafka")
     parser.add_argument("--again", action="store_true", help="send everything anew, whatever was sent before")
+    parser.add_argument(
+        "--beside-others", action="store_true", help="send even where another replay or anything else lies already"
+    )
     parser.add_argument("--journal", metavar="FILE", help="where to keep how far it has come (default: beside CAPTURE)")
     add_output_option(parser, "table", "json")
     add_row_options(parser)
@@ -67,7 +70,7 @@ def run_replay(args: argparse.Namespace) -> int:
     from stream.errors import EXIT_FAILURE, EXIT_INTERRUPTED
     from stream.replay import Done, dry_run, replay
     from stream.replay_journal import journal_path
-    from stream.replay_target import default_prefix
+    from stream.replay_target import default_prefix, guard_prefix
     from stream.worker import stop_on_signals
 
     path = Path(args.folder)
@@ -83,6 +86,7 @@ def run_replay(args: argparse.Namespace) -> int:
         if args.dry_run:
             done = dry_run(path, prefix, options, progress=progress)
         else:
+            guard_prefix(manifest, prefix, any_prefix=options.any_prefix)  # before it is taken for a --prefix
             settings = kafka_settings(args)
             journal = Path(args.journal) if args.journal else journal_path(path, prefix)
             with stop_on_signals() as stop:
@@ -115,7 +119,7 @@ def _options(args: argparse.Namespace, manifest: Manifest) -> Options:
     topics = tuple(dict.fromkeys(bare_name(manifest.plan.prefix, topic) for topic in args.topic))
     return Options(
         topics, row_filter(args), _shift(args.shift), speed, args.partitions == "by-key", args.any_prefix,
-        args.into_source, args.again,
+        args.into_source, args.again, args.beside_others,
     )  # fmt: skip
 
 
@@ -147,7 +151,7 @@ def _tell(args: argparse.Namespace, done: Replayed, options: Options, what: str)
         told = {**done._asdict(), "takes_s": seconds}
         sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
         return
-    if done.found and not done.messages:
+    if done.found and done.found >= sum(done.messages.values()):
         print(f"nothing to send: {done.found:,} messages were there already (--again sends them anew)")
         return
     for topic, count in done.messages.items():

@@ -18,6 +18,9 @@ def add_time_options(group: argparse._ArgumentGroup | argparse.ArgumentParser) -
     group.add_argument("--to", dest="to_time", metavar="TIME", help="up to this time")
 
 
+TIME = "give a time like 2026-11-30T22:10:00Z"
+
+
 def add_row_options(parser: argparse.ArgumentParser) -> None:
     """All of them."""
     group = parser.add_argument_group("rows of a capture")
@@ -57,7 +60,7 @@ def time_range(args: argparse.Namespace) -> tuple[int, int]:
     return from_ns, to_ns
 
 
-def parse_option_time(option: str, text: str) -> int:
+def parse_option_time(option: str, text: str, next_step: str = TIME) -> int:
     """A time in ns; raises ConfigError."""
     from pausetrace.units import parse_time
     from stream.errors import ConfigError
@@ -65,9 +68,20 @@ def parse_option_time(option: str, text: str) -> int:
     try:
         time_ns = parse_time(text)
     except ValueError as err:
-        raise ConfigError(f"{option} {text}: {err}", "give a time like 2026-11-30T22:10:00Z") from err
+        raise ConfigError(f"{option} {text}: {err}", next_step) from err
     if time_ns < 0:
-        raise ConfigError(f"{option} {text} is before 1970", "give a time like 2026-11-30T22:10:00Z")
+        raise ConfigError(f"{option} {text} is before 1970", next_step)
+    return time_ns
+
+
+def parse_event_time(option: str, text: str, next_step: str = TIME) -> int:
+    """A time in ns that an event may bear; raises ConfigError."""
+    from stream.errors import ConfigError
+    from stream.record import MAX_TIME_NS
+
+    time_ns = parse_option_time(option, text, next_step)
+    if time_ns > MAX_TIME_NS:
+        raise ConfigError(f"{option} {text} is after 2116, later than any time of a record", next_step)
     return time_ns
 
 

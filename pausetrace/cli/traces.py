@@ -15,7 +15,7 @@ from pausetrace.cli.options import (
     end_in_order,
     kafka_settings,
 )
-from pausetrace.cli.row_options import add_row_options, chooses_rows, row_filter
+from pausetrace.cli.row_options import add_row_options, chooses_rows, parse_event_time, row_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -274,15 +274,9 @@ def run_import_csv(args: argparse.Namespace) -> int:
 
 def start_time(text: str) -> int | None:
     """The time of --time in ns, None for now; raises ConfigError."""
-    from pausetrace.units import parse_time
-    from stream.errors import ConfigError
-
     if text in ("now", "keep"):
         return None if text == "now" else 0
-    try:
-        return parse_time(text)
-    except ValueError as err:
-        raise ConfigError(f"--time {text}: {err}", "give now, keep or a time like 2026-11-30T22:10:00Z") from err
+    return parse_event_time("--time", text, "give now, keep or a time like 2026-11-30T22:10:00Z")
 
 
 def _without(text: str | None) -> frozenset[str]:

@@ -365,8 +365,49 @@ def test_the_fabric_is_still_known_in_the_next_life() -> None:
         for item in again
         if not (isinstance(item, SourceUp | SourceDown) and item.source == "inventory")
     ]  # fmt: skip
-    first, second = finals([*story.items(), *probe_only])
-    assert first == second
+    first, second = finals([*story.items(), *[_later(item, 50 * MS) for item in probe_only]])
+    assert second.start_ns == first.start_ns + 50 * MS
+    assert second.roots == first.roots
+
+
+def _later(item: Item, by_ns: int) -> Item:
+    if isinstance(item, SourceUp):
+        return msgspec.structs.replace(item, from_ns=item.from_ns + by_ns)
+    if isinstance(item, SourceDown):
+        return msgspec.structs.replace(item, at_ns=item.at_ns + by_ns)
+    assert isinstance(item, Batch)
+    events = item.events.copy()
+    events["time_ns"] += by_ns
+    return replace(item, events=events, mark_ns=min(item.mark_ns, MARK_END - by_ns) + by_ns)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_cascade_of_an_ended_life_is_not_final_again_when_its_rows_come_once_more_beside_others(
+    restarts: bool,
+) -> None:
+    story = stopped_host()
+    items = story.items()
+    some = [_of_switch_alone(item) for item in items]
+    first, correlate = Correlate(), Correlate(provisional=True)
+    said = run_steps([item for item in some if item is not None], [Detect()], first)
+    (final,) = said
+    assert isinstance(final, Cascade)
+    correlate.restore(first.snapshot())
+    for step in [correlate] if restarts else [first]:
+        assert run_steps(items, [Detect()], step) == []
+        assert step.counters["cascades_final_before"] == 1
+        assert step.counters["repeated_source_ups"] > 0
+
+
+def _of_switch_alone(item: Item) -> Item | None:
+    """What is left of an item where the rows of one switch alone are published."""
+    if isinstance(item, SourceUp):
+        streams = tuple(stream for stream in item.streams if stream.device in ("", "leaf1"))
+        return msgspec.structs.replace(item, streams=streams)
+    if isinstance(item, SourceDown):
+        ends = tuple(stream for stream in item.streams if stream.device in ("", "leaf1"))
+        return msgspec.structs.replace(item, streams=ends)
+    return item if not isinstance(item, Batch) or item.stream.device == "leaf1" else None
 
 
 # Provisional revisions

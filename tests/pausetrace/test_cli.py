@@ -121,6 +121,11 @@ WRONG = {
     "a choice that JSON has not": (["observe", "cascade", "--port", "p1"], 2, "use --device alone"),
     "nothing to show": (["observe", "pfc", "--limit", "0"], 2, "give a number from 1"),
     "no time": (["import", "csv", TRACE, "--time", "yesterday"], 2, "give now, keep or a time like"),
+    "a time after all times": (
+        ["import", "csv", TRACE, "--time", "2150-01-01T00:00:00Z"],
+        2,
+        "--time 2150-01-01T00:00:00Z is after 2116",
+    ),
     "a pace that is none": (["import", "csv", TRACE, "--pace", "-1"], 2, "publish at full speed"),
     "a trace of the past again and again": (
         ["import", "csv", TRACE, "--time", "keep", "--every", "60"],

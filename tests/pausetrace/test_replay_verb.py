@@ -212,6 +212,7 @@ WRONG = {
     "a topic that was not captured": (["--topic", "ecn"], "the capture has no topic ecn; choose from: "),
     "a prefix like the fabric's": (["--to-prefix", "fabric"], "could be taken for what happens now"),
     "a prefix that ends with a dot": (["--to-prefix", "replay."], "'replay.' can begin no topic"),
+    "a prefix with a slash": (["--to-prefix", "replay./x"], "--to-prefix 'replay./x' can begin no topic"),
     "a prefix of other letters": (["--to-prefix", "replay.ü"], "can begin no topic; a prefix has 1 to 200 letters"),
     "a time beyond all": (
         ["--from", "9999-12-31T00:00:00Z"],

@@ -22,6 +22,7 @@ TABLES = {
     "links": "a,a_port,b,b_port,speed_mbps,delay_ns\n"
     "leaf-1,Eth1/1,gpu-7,mlx5_0,,\nleaf-1,Eth1/2,gpu-7,eth1,100000,500\n",
 }
+LINK = {"a_device": "a", "a_port": "p", "b_device": "b", "b_port": "1"}
 
 
 def folder(tmp_path: Path, **changed: str) -> Path:
@@ -74,16 +75,18 @@ def test_ports_and_links_may_be_left_out_and_kind_is_as_good_as_role(tmp_path: P
     ("table", "text", "complaint"),
     [
         ("devices", "role\nhost\n", "devices.csv:1: column device is missing"),
-        ("devices", "device\nhost-7\nhost-7\n", "device 'host-7' is there twice"),
+        ("devices", "device\nhost-7\nhost-7\n", "devices.csv:3: device 'host-7' is there twice"),
         ("devices", 'device\nhost-7\n""\n', "devices.csv:3:"),
         ("ports", "device,port\nnobody,eth0\n", "ports.csv:2: device 'nobody': no such device in devices.csv"),
         ("ports", "device,port,speed_mbps\nhost-7,eth0,fast\n", "ports.csv:2: speed_mbps is 'fast'"),
         ("ports", "device,port,speed_mbps\nhost-7,eth0,99999999999999\n", "ports.csv:2:"),
         ("ports", "device,port,peer_device\nhost-7,eth0,leaf-2\n", "a peer has both"),
-        ("ports", "device,port\nhost-7,eth0\nhost-7,eth0\n", "has a port twice"),
+        ("ports", "device,port\nhost-7,eth0\nhost-7,eth0\n", "ports.csv:3: device 'host-7' has a port twice: 'eth0'"),
         ("links", "a,a_port,b\nx,y,z\n", "column b_port is missing"),
         ("links", "a,a_port,b,b_port\nx,,z,p\n", "links.csv:2:"),
-        ("links", "a,a_port,b,b_port\nx,p,x,p\n", "a link from x:p to itself"),
+        ("links", "a,a_port,b,b_port\nx,p,x,p\n", "links.csv:2: a link from x:p to itself"),
+        ("links", "a,a_port,b,b_port\nx,p,y,1\nz,1,x,p\n", "links.csv:3: x:p ends two links, also that of "),
+        ("links", "a,a_port,b,b_port\nhost-7,eth0,y,1\ngpu-7,mlx5_0,y,2\n", "links.csv:3: gpu-7:mlx5_0 ends two links"),
     ],
 )
 def test_a_wrong_table_is_told_with_its_line(tmp_path: Path, table: str, text: str, complaint: str) -> None:
@@ -103,6 +106,8 @@ def test_a_wrong_table_is_told_with_its_line(tmp_path: Path, table: str, text: s
         ({"devices": [{"device": ""}]}, "device"),
         ({"links": [{"a_device": "a"}]}, "links"),
         ({"fabric": "a/b"}, "fabric"),
+        ({"devices": [{"device": "a"}, {"device": "a"}]}, r"\$\.devices\[1\]: device 'a' is there twice"),
+        ({"links": [LINK, LINK | {"b_port": "2"}]}, r"\$\.links\[1\]: a:p ends two links"),
     ],
 )
 def test_a_wrong_json_file_is_told_by_the_field(tmp_path: Path, change: dict[str, object], complaint: str) -> None:
@@ -124,8 +129,12 @@ def test_the_example_of_the_page_is_a_topology_whose_link_joins_two_ports(tmp_pa
 def test_what_is_no_file_or_no_json_is_told(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match="cannot be read"):
         read_topology(tmp_path / "nothing.json")
+    for text, line in (('{\n"devices": [\n}', 3), ('{\n"devices": [', 2)):
+        (tmp_path / "broken.json").write_text(text)
+        with pytest.raises(TopologyError, match=rf"broken\.json:{line}: .*; correct it"):
+            read_topology(tmp_path / "broken.json")
     (tmp_path / "x.json").write_bytes(b"\xff{")
-    with pytest.raises(TopologyError, match=r"x\.json: "):
+    with pytest.raises(TopologyError, match=r"x\.json(:1)?: "):
         read_topology(tmp_path / "x.json")
     with pytest.raises(TopologyError, match=r"devices\.csv is missing"):
         read_topology(tmp_path)

@@ -12,6 +12,7 @@ from stream.errors import ConfigError, TraceError
 from stream.facts import Device, Flow, Hop, Link, Port
 from stream.flow_id import flow_id, flow_text
 from stream.kinds import EXACT, SIDE_NONE, SIDE_RX, SIDE_TX, UNKNOWN
+from stream.record import MAX_TIME_NS
 from stream.roster import StreamDown, StreamUp
 from tests.simulation.small_trace import write_trace
 
@@ -167,6 +168,9 @@ def test_counters_of_no_frames_are_unknown_and_not_zero(tmp_path: Path) -> None:
 def test_a_start_beyond_the_clocks_range_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot begin at -1"):
         streams_of(write_trace(tmp_path), start_ns=-1)
+    with pytest.raises(ConfigError, match="would end after 2116"):
+        streams_of(write_trace(tmp_path), start_ns=MAX_TIME_NS - 1)
+    assert streams_of(write_trace(tmp_path), start_ns=MAX_TIME_NS - 10**9).end_ns <= MAX_TIME_NS
 
 
 @pytest.mark.parametrize("folder", sorted((DATA / "ns3").iterdir()), ids=lambda folder: folder.name)

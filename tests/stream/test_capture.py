@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from stream.capture import capture
-from stream.capture_manifest import JOURNAL, MANIFEST, Gap, Range, load_manifest
+from stream.capture_manifest import JOURNAL, MANIFEST, Gap, OffsetRange, Range, load_manifest
 from stream.capture_message import Captured
 from stream.capture_verify import verify
-from stream.errors import CaptureError
+from stream.errors import CaptureError, ConfigError
 from stream.offset_gaps import RETENTION, PartitionId
 from tests.stream.capture_samples import HOUR_NS, START_NS, STEP_NS, fabric_messages, message, rows
 from tests.stream.listed_source import (
@@ -101,6 +101,45 @@ def test_what_kafka_had_lost_is_named_and_what_it_never_had_is_counted(tmp_path:
     verdict = verify(tmp_path / "c")
     assert verdict.whole
     assert verdict.gaps[0] == f"pfc[0]@2: 2 messages {RETENTION}"
+
+
+def offsets(first: int, end: int, partition: int = 0) -> Range:
+    return Range("offset", offsets=(OffsetRange("pfc", partition, first, end),))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "notes"),
+    [
+        (offsets(0, -1), ["pfc[0] begins at offset 5, and 0 was asked for"]),
+        (offsets(5, 8), []),
+        (offsets(5, 200, -1), ["pfc[0] ends at offset 8, and up to 200 were asked for"]),
+    ],
+)
+def test_offsets_that_kafka_does_not_have_are_told_also_when_the_capture_goes_on(
+    wanted: Range, notes: list[str], tmp_path: Path
+) -> None:
+    listed = [message(rows("pfc", "leaf-1", 2, START_NS), 0, offset, START_NS) for offset in (5, 6, 7)]
+    for fail_after in (1, None):
+        told: list[str] = []
+        try:
+            source = ListedSource(listed, fail_after=fail_after, at_a_time=1)
+            capture(source, tmp_path / "c", ("pfc",), "fabric", wanted, tell=told.append)
+        except UnpluggedError:
+            assert fail_after
+        assert told == notes
+
+
+def test_a_capture_of_offsets_of_which_there_is_none_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    source = ListedSource([], begins={PFC: 9}, ends={PFC: 9})
+    with pytest.raises(ConfigError, match=r"no message of the offsets asked for: pfc\[0\] .* it ends at 9"):
+        capture(source, tmp_path / "new" / "c", ("pfc",), "fabric", offsets(100, 200))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("folder", "advice"), [("/proc/x1", "choose a folder where files can be written")])
+def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(folder: str, advice: str) -> None:
+    with pytest.raises(CaptureError, match=advice):
+        capture(ListedSource([]), Path(folder), ("pfc",), "fabric", Range())
 
 
 def test_parts_are_written_when_memory_is_full_and_memory_stays_bounded(tmp_path: Path) -> None:

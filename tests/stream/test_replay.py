@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -173,6 +177,23 @@ def test_a_dry_run_counts_what_a_replay_sends_and_needs_no_kafka(
     assert counted.messages["pfc"] > 2
 
 
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        (AT_ONCE._replace(wanted=RowFilter(devices=frozenset(["nobody"]))), "no row of the capture matches"),
+        (AT_ONCE._replace(wanted=RowFilter(kinds=frozenset([250]))), "no row of the capture matches"),
+        (AT_ONCE._replace(topics=("cascade",)), "the capture has no message of cascade"),
+        (AT_ONCE._replace(topics=("ecn", "pfc")), "the capture has no message of ecn"),
+    ],
+)
+def test_what_was_chosen_and_is_not_there_is_told(options: Options, note: str, tmp_path: Path) -> None:
+    make_capture(tmp_path / "c")
+    assert any(each.startswith(note) for each in dry_run(tmp_path / "c", "replay.fabric", options).notes)
+    assert dry_run(tmp_path / "c", "replay.fabric", AT_ONCE).notes == ()
+    some = AT_ONCE._replace(wanted=RowFilter(devices=frozenset(["leaf-1"])), topics=("pfc",))
+    assert dry_run(tmp_path / "c", "replay.fabric", some).notes == ()
+
+
 class TestGuards:
     def test_a_prefix_that_does_not_tell_of_a_replay_is_refused(self, tmp_path: Path) -> None:
         make_capture(tmp_path / "c")
@@ -242,6 +263,18 @@ class TestGuards:
         # Moved to the present they stay.
         assert replay(tmp_path / "c", real_target, AT_ONCE._replace(shift="now"), tmp_path / "j").problems == ()
         assert len(on_kafka(real_target)) == len(captured)
+
+    @pytest.mark.kafka
+    def test_times_that_kafka_would_refuse_are_refused_before_any_topic_is_made(
+        self, real_target: KafkaSettings, tmp_path: Path
+    ) -> None:
+        make_capture(tmp_path / "c")
+        ahead_ns = time.time_ns() - START_NS + 2 * HOUR_NS
+        options = AT_ONCE._replace(shift=ahead_ns // 10**6 * 10**6)
+        with pytest.raises(ConfigError, match=r"ahead of now, and Kafka takes 1\.0 h .*no topic made"):
+            replay(tmp_path / "c", real_target, options, tmp_path / "j")
+        assert not [name for name in look(real_target).partitions if name.startswith(real_target.prefix)]
+        assert list(tmp_path.iterdir()) == [tmp_path / "c"]
 
     @pytest.mark.kafka
     def test_topics_that_a_replay_makes_keep_it_whatever_its_times(
@@ -342,20 +375,73 @@ class TestJournal:
             replay(tmp_path / "c", embedded_target, AT_ONCE, tmp_path / "j")
         assert on_kafka(embedded_target) == []
 
-    def test_an_unfinished_replay_is_gone_on_with_under_the_same_options_alone(
+    def test_another_replay_does_not_begin_where_one_lies_unless_told(
+        self, target: KafkaSettings, tmp_path: Path
+    ) -> None:
+        captured = make_capture(tmp_path / "c")
+        part = AT_ONCE._replace(wanted=RowFilter(devices=frozenset(["leaf-1"])))
+        done = replay(tmp_path / "c", target, part, tmp_path / "j")
+        assert 0 < sum(done.messages.values()) < len(captured)
+        before = on_kafka(target)
+        with pytest.raises(ConfigError, match=r"holds messages that are not of this replay: .* of run .*beside-others"):
+            replay(tmp_path / "c", target, AT_ONCE, tmp_path / "j")
+        assert on_kafka(target) == before
+        beside = AT_ONCE._replace(beside_others=True)
+        assert replay(tmp_path / "c", target, beside, tmp_path / "j").problems == ()
+        both = on_kafka(target)
+        # The journal is that of the other one now: what Kafka has tells of this one.
+        again = replay(tmp_path / "c", target, part, tmp_path / "j")
+        assert (again.found, again.problems) == (len(before), ())
+        assert on_kafka(target) == both
+
+    def test_rows_that_no_replay_sent_are_told_and_leave_no_file(
         self, embedded_target: KafkaSettings, tmp_path: Path
     ) -> None:
-        make_capture(tmp_path / "c")
-        replay(tmp_path / "c", embedded_target, AT_ONCE, tmp_path / "j", stop=lambda: True)
-        with pytest.raises(CaptureError, match=r"unfinished replay with other options; .*--again"):
-            replay(tmp_path / "c", embedded_target, AT_ONCE._replace(by_key=True), tmp_path / "j")
-        anew = replay(tmp_path / "c", embedded_target, AT_ONCE._replace(by_key=True, again=True), tmp_path / "j")
-        assert anew.problems == ()
+        captured = make_capture(tmp_path / "c")
+        put(embedded_target, next(each for each in captured if each.topic == "pfc")._replace(headers=()))
+        with pytest.raises(ConfigError, match=r"replay\.fabric\.pfc\[0\]@0 is of no replay"):
+            replay(tmp_path / "c", embedded_target, AT_ONCE, tmp_path / "j")
+        assert list(tmp_path.iterdir()) == [tmp_path / "c"]
+
+    @pytest.mark.parametrize("stopped", [False, True])
+    def test_without_its_journal_a_replay_is_known_by_what_kafka_has(
+        self, stopped: bool, embedded_target: KafkaSettings, tmp_path: Path
+    ) -> None:
+        captured = make_capture(tmp_path / "c")
+        options = AT_ONCE._replace(shift="now")
+        asked = iter(range(1000))
+        replay(tmp_path / "c", embedded_target, options, tmp_path / "j", stop=lambda: stopped and next(asked) > 10)
+        before = on_kafka(embedded_target)
+        assert (len(before) < len(captured)) == stopped
+        shutil.copytree(tmp_path / "c", tmp_path / "copy")
+        done = replay(tmp_path / "copy", embedded_target, options, tmp_path / "j2")
+        assert (done.found, done.problems) == (len(before), ())
+        after = on_kafka(embedded_target)
+        assert len(after) == len(captured)
+        assert {each.headers[-1] for each in before} <= {each.headers[-1] for each in after}
+
+    def test_what_a_replay_is_called_is_the_same_in_every_process(self) -> None:
+        wanted = RowFilter(devices=frozenset(["a", "b", "c", "d"]), kinds=frozenset([1, 2]))
+        code = (
+            "from stream.capture_select import RowFilter; "
+            "print(RowFilter(devices=frozenset('dcba'), kinds=frozenset((2, 1))).text)"
+        )
+        told = {
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env=os.environ | {"PYTHONHASHSEED": seed},
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout.strip()
+            for seed in ("1", "2")
+        }
+        assert told == {wanted.text}
 
     def test_a_journal_that_cannot_be_read_is_told(self, embedded_target: KafkaSettings, tmp_path: Path) -> None:
         make_capture(tmp_path / "c")
         (tmp_path / "j").write_text("{")
-        with pytest.raises(CaptureError, match=r"journal .*/j cannot be read: .*--again"):
+        with pytest.raises(CaptureError, match=r"journal .*/j cannot be read: .*delete it"):
             replay(tmp_path / "c", embedded_target, AT_ONCE, tmp_path / "j")
 
     def test_a_journal_that_cannot_be_written_is_told_before_anything_is_sent(

@@ -101,7 +101,7 @@ class RecordingSink:
 def test_a_change_of_the_roster_is_on_kafka_before_the_next_row_is_sent(tmp_path: Path) -> None:
     capture_listed(late_source(10), tmp_path / "c")
     plan = Plan.of(CaptureFolder(tmp_path / "c"), Options())
-    journal = Journal.begin(Replay("", "", "", plan.topics, False, "", ""), 0, 0, {})
+    journal = Journal.begin(Replay("", "", "", plan.topics, False, "", ""), 1, 0, 0, {})
     sink = RecordingSink()
     assert Run(plan, journal, Pace(0), lambda _: None).send_all(sink, set(), lambda: None, lambda: False)
     first = ["control", "flush"]

@@ -181,6 +181,21 @@ def test_a_probe_writes_and_cannot_read(guarded: SecureKafka) -> None:
     assert "pausetrace topics acls" in said
 
 
+def test_a_probe_is_told_that_it_cannot_read_also_what_is_empty(guarded: SecureKafka) -> None:
+    subscriber = Subscriber(guarded.scram("probe", PREFIX), ["ecn"])
+
+    def read_to_the_end() -> None:
+        marks = subscriber.watermarks()
+        assert all(low == high for low, high in marks.values())
+        while not subscriber.has_read(marks, asked=True):
+            subscriber.consume()
+
+    try:
+        assert f"User:probe has no right to Read on topic {PREFIX}.ecn" in told(read_to_the_end)
+    finally:
+        subscriber.close()
+
+
 def test_a_viewer_reads_and_cannot_write(guarded: SecureKafka) -> None:
     write(guarded.scram("collector", PREFIX), "queue", b"from a collector")
     viewer = guarded.scram("viewer", PREFIX)

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AlterConfigOpType,
     ConfigEntry,
@@ -22,7 +22,7 @@ from stream.messages import Encoded
 from stream.outbox import Outbox
 from stream.subscriber import Subscriber
 from stream.topic_admin import describe_topics
-from stream.transactions import FencedError, Placed, TransactionLostError, Transactions
+from stream.transactions import FencedError, Placed, TransactionLostError, Transactions, attempt
 from tests.stream.reading import messages_on
 
 OUTSIDER = None
@@ -184,6 +184,24 @@ def test_a_value_that_a_topic_does_not_take_says_which_setting_to_raise(real_set
     with pytest.raises(BrokerError, match=r"takes no value of \d+ bytes; raise its max.message.bytes"):
         transactions.commit([cascade(random.Random(1).randbytes(5000))])
     transactions.close()
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS])
+def test_what_a_cluster_says_that_has_just_started_is_asked_again_until_the_deadline(code: int) -> None:
+    answers = [KafkaError(code), KafkaError(code), None]
+
+    def call(_: float) -> None:
+        if answer := answers.pop(0):
+            raise KafkaException(answer)
+
+    attempt(time.monotonic() + 30, call)
+    assert answers == []
+    answers = [KafkaError(code), None]
+    with pytest.raises(KafkaException):
+        attempt(time.monotonic(), call)
+    answers = [KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), None]
+    with pytest.raises(KafkaException):
+        attempt(time.monotonic() + 30, call)
 
 
 def test_the_embedded_broker_is_refused_since_its_transactions_mean_nothing(embedded_broker: EmbeddedBroker) -> None:
