@@ -18,6 +18,7 @@ from stream.capture_part import PartBuffer
 from stream.capture_store import CaptureStore
 from stream.errors import CaptureError, ConfigError
 from stream.offset_gaps import OffsetTracker, PartitionId
+from stream.topics import PACKED
 
 BUFFER_BYTES = 128 << 20
 """Messages of all partitions that wait to be written; while a part is written, as much again is in use."""
@@ -77,7 +78,8 @@ def capture(
 ) -> Manifest:
     """Captures, or goes on with a capture of the same topics and range; raises CaptureError or BrokerError.
 
-    `tell` hears of damaged files, whether what was in them is captured again, and of offsets that Kafka does not have.
+    `tell` hears of damaged files, whether what was in them is captured again, and of offsets that Kafka does not have,
+    and where the range holds nothing.
     """
     with CaptureStore(folder) as store:
         if store.plan is None:
@@ -105,7 +107,10 @@ def capture(
                     else:
                         writer.end(told)
                 progress(writer.done())
-        return store.finish(clock_ns())
+        manifest = store.finish(clock_ns())
+    if wanted != Range(wanted.by) and not manifest.events and any(topic in PACKED for topic in topics):
+        tell("no event lies in the range asked for")
+    return manifest
 
 
 def _require_same(

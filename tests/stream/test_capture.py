@@ -129,6 +129,13 @@ def test_offsets_that_kafka_does_not_have_are_told_also_when_the_capture_goes_on
         assert told == notes
 
 
+def test_a_range_of_times_in_which_nothing_happened_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    source = ListedSource(fabric_messages())
+    capture(source, tmp_path / "c", ALL_TOPICS, "fabric", Range("event", 0, START_NS // 2), tell=told.append)
+    assert told == ["no event lies in the range asked for"]
+
+
 def test_a_capture_of_offsets_of_which_there_is_none_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     source = ListedSource([], begins={PFC: 9}, ends={PFC: 9})
     with pytest.raises(ConfigError, match=r"no message of the offsets asked for: pfc\[0\] .* it ends at 9"):

@@ -376,23 +376,23 @@ class TestJournal:
         assert on_kafka(embedded_target) == []
 
     def test_another_replay_does_not_begin_where_one_lies_unless_told(
-        self, target: KafkaSettings, tmp_path: Path
+        self, embedded_target: KafkaSettings, tmp_path: Path
     ) -> None:
         captured = make_capture(tmp_path / "c")
         part = AT_ONCE._replace(wanted=RowFilter(devices=frozenset(["leaf-1"])))
-        done = replay(tmp_path / "c", target, part, tmp_path / "j")
+        done = replay(tmp_path / "c", embedded_target, part, tmp_path / "j")
         assert 0 < sum(done.messages.values()) < len(captured)
-        before = on_kafka(target)
+        before = on_kafka(embedded_target)
         with pytest.raises(ConfigError, match=r"holds messages that are not of this replay: .* of run .*beside-others"):
-            replay(tmp_path / "c", target, AT_ONCE, tmp_path / "j")
-        assert on_kafka(target) == before
+            replay(tmp_path / "c", embedded_target, AT_ONCE, tmp_path / "j")
+        assert on_kafka(embedded_target) == before
         beside = AT_ONCE._replace(beside_others=True)
-        assert replay(tmp_path / "c", target, beside, tmp_path / "j").problems == ()
-        both = on_kafka(target)
+        assert replay(tmp_path / "c", embedded_target, beside, tmp_path / "j").problems == ()
+        both = on_kafka(embedded_target)
         # The journal is that of the other one now: what Kafka has tells of this one.
-        again = replay(tmp_path / "c", target, part, tmp_path / "j")
+        again = replay(tmp_path / "c", embedded_target, part, tmp_path / "j")
         assert (again.found, again.problems) == (len(before), ())
-        assert on_kafka(target) == both
+        assert on_kafka(embedded_target) == both
 
     def test_rows_that_no_replay_sent_are_told_and_leave_no_file(
         self, embedded_target: KafkaSettings, tmp_path: Path
