@@ -18,7 +18,7 @@ def test_the_youngest_are_remembered_in_whatever_order_they_came(monkeypatch: py
         said = FinalsSaid()
         for start_ns, name in entries[:11]:
             said.add(name, start_ns)
-        said = FinalsSaid([tuple(entry) for entry in said.state()])
+        said = FinalsSaid(said.state())
         for start_ns, name in entries[11:]:
             said.add(name, start_ns)
         assert said.state() == sorted(entries)[-5:]
