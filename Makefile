@@ -16,7 +16,7 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do "$$p" -c '$(USABLE)' 2>/dev/null &&
 
 # What to run once after the installation so that the demo does not wait for it: a command line for $(BIN)/python, run again
 # when a file of $(WARM_UP_FILES) changes. Empty: nothing.
-WARM_UP := -m pausetrace.cli.main analyze pausetrace/demo_trace -o json >/dev/null
+WARM_UP := -m pausetrace.compile_kernels
 WARM_UP_FILES := $(wildcard analytics/*.py)
 
 .DEFAULT_GOAL := help

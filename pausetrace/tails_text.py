@@ -22,7 +22,9 @@ HOUR_NS = 3_600 * 1_000_000_000
 
 def print_tails(found: list[FabricTails], console: Console, price: float | None, local: bool = False) -> None:
     """Everything; `price` is that of a rank for an hour."""
-    if not any(of.stalls or of.tails for of in found):
+    if not any(of.rows for of in found):
+        console.print(Text(" No row was found: nothing was looked at."))
+    elif not any(of.stalls or of.tails for of in found):
         console.print(Text(" No series stands out, and no step lasted longer than usual."))
     for of in found:
         for stall in of.stalls:

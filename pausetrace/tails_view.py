@@ -37,6 +37,8 @@ class FabricTails(msgspec.Struct, frozen=True):
 
     fabric: str
     period_ns: int
+    rows: int
+    """So many were looked at."""
     stalls: tuple[Stall, ...]
     tails: tuple[Tail, ...]
 
@@ -75,7 +77,8 @@ def _tails(name: str, of: _Fabric, period_ns: int) -> FabricTails:
     fleet = Fleet(period_ns, Roles(of.facts).role_of)
     for batch in of.batches:
         fleet.take(batch)
-    return FabricTails(name, period_ns, tuple(stalls.finish(newest(of.cascades))), tuple(fleet.finish()))
+    rows = sum(len(batch.events) for batch in of.batches)
+    return FabricTails(name, period_ns, rows, tuple(stalls.finish(newest(of.cascades))), tuple(fleet.finish()))
 
 
 class Roles:

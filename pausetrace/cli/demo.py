@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_kafka_options, add_verb, duration_ns, end_in_order, kafka_settings
+from pausetrace.cli.options import MINUTE_NS, add_kafka_options, add_verb, duration_ns, end_in_order, kafka_settings
 from pausetrace.cli.play import LEAST_NS, VENDORS
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ def register(verbs: Verbs) -> None:
         "switches that speak gNMI and by recorded hosts, in five periods",
     )  # fmt: skip
     parser.add_argument(
-        "--vendor", metavar="NAME", choices=VENDORS, default="eos",
+        "--vendor", metavar="NAME", choices=VENDORS,
         help=f"with --sampled: whose words the switches speak: {', '.join(VENDORS)} (default: eos)",
     )  # fmt: skip
     add_kafka_options(
@@ -54,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
 
     if not 1 <= args.seconds <= 3600:
         raise ConfigError(f"--seconds {args.seconds:g} is not from 1 to 3600", "leave it out for 20")
+    if args.vendor is not None and args.sampled is None:
+        raise ConfigError("--vendor is for --sampled, whose switches are polled", "add --sampled 1s")
     settings = None
     if args.bootstrap_servers:
         settings = kafka_settings(args) if args.prefix else with_demo_prefix(kafka_settings(args))
@@ -62,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
     console = make_console(sys.stdout)
     with LiveShow(console) if console.is_terminal else PlainShow() as show:
         trace = Path(args.trace) if args.trace else DEMO_TRACE
-        if args.sampled:
+        if args.sampled is not None:
             finals = run_sampled_demo(
-                settings, trace, duration_ns("--sampled", args.sampled, LEAST_NS), args.vendor, show
+                settings, trace, duration_ns("--sampled", args.sampled, LEAST_NS, MINUTE_NS), args.vendor or "eos", show
             )
         else:
             finals = run_demo(settings, trace, args.seconds, show)

@@ -151,8 +151,11 @@ def add_kafka_options(
     )
 
 
-def duration_ns(option: str, text: str, least_ns: int = 1) -> int:
-    """The ns of an option's time; raises ConfigError for none, and for one below `least_ns`."""
+MINUTE_NS, DAY_NS = 60 * 10**9, 86_400 * 10**9
+
+
+def duration_ns(option: str, text: str, least_ns: int = 1, most_ns: int = DAY_NS) -> int:
+    """The ns of an option's time; raises ConfigError for none, and for one below `least_ns` or above `most_ns`."""
     from pausetrace.units import duration_words, parse_duration
     from stream.errors import ConfigError
 
@@ -162,7 +165,25 @@ def duration_ns(option: str, text: str, least_ns: int = 1) -> int:
         raise ConfigError(f"{option} {text} {err}") from None
     if found < least_ns:
         raise ConfigError(f"{option} {text} is too short", f"give {duration_words(least_ns)} or more")
+    if found > most_ns:
+        raise ConfigError(f"{option} {text} is too long", f"give {duration_words(most_ns)} or less")
     return found
+
+
+def fabric_name(name: str | None) -> str | None:
+    """The name that `--fabric` gives, checked before anything is read or published; raises ConfigError."""
+    import msgspec
+
+    from stream.errors import ConfigError
+    from stream.ranges import MAX_NAME_CHARS, FabricName
+
+    try:
+        return msgspec.convert(name, FabricName | None)
+    except msgspec.ValidationError:
+        raise ConfigError(
+            f"--fabric {name!r} cannot be a fabric's name",
+            f"give 1 to {MAX_NAME_CHARS} characters without '/', which ends the name in a Kafka key",
+        ) from None
 
 
 def add_output_option(parser: argparse.ArgumentParser, *formats: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_parent_option, add_verb, duration_ns, end_with_parent
+from pausetrace.cli.options import MINUTE_NS, add_parent_option, add_verb, duration_ns, end_with_parent, fabric_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,22 +54,32 @@ async def _play(args: argparse.Namespace) -> None:
     import signal
     from pathlib import Path
 
+    from pausetrace.config import MAX_PORT
     from pausetrace.units import time_text
     from simulation.gnmi_targets.played import pace_over
     from simulation.gnmi_targets.played_fabric import INVENTORY, PlayedFabric
     from simulation.trace import read_trace
+    from stream.errors import ConfigError
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     trace = read_trace(Path(args.trace))
-    period_ns = duration_ns("--period", args.period, LEAST_NS)
-    over_ns = duration_ns("--over", args.over, LEAST_NS) if args.over else 4 * period_ns
-    pace = pace_over(
-        trace, over_ns, repeated=args.repeat, every_ns=duration_ns("--every", args.every, LEAST_NS) if args.every else 0
-    )
+    period_ns = duration_ns("--period", args.period, LEAST_NS, MINUTE_NS)
+    over_ns = duration_ns("--over", args.over, LEAST_NS) if args.over is not None else 4 * period_ns
+    every_ns = duration_ns("--every", args.every, LEAST_NS) if args.every is not None else 0
+    pace = pace_over(trace, over_ns, repeated=args.repeat, every_ns=every_ns)
+    if not 0 <= args.port <= MAX_PORT + 1 - len(trace.devices):
+        raise ConfigError(
+            f"--port {args.port}: {len(trace.devices)} devices have no ports from there on",
+            f"give one from 1 to {MAX_PORT + 1 - len(trace.devices)}, or 0 for any",
+        )
+    fabric_name(args.fabric)
     folder = Path(args.folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise ConfigError(f"{folder}: {err.strerror}", "choose a folder where files can be written") from err
     fabric = PlayedFabric(trace, pace, args.vendor, period_ns, folder, fabric=args.fabric, port=args.port)
     async with fabric:
         _say(f"ready to be polled: {folder / INVENTORY}, {len(fabric.targets)} switches of {args.vendor}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pausetrace.cli.options import add_kafka_options, add_output_option, add_verb, kafka_settings
+from pausetrace.cli.options import add_kafka_options, add_output_option, add_verb, duration_ns, kafka_settings
 from pausetrace.cli.row_options import add_time_options, time_range
 
 TYPE_CHECKING = False
@@ -41,16 +41,10 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from pausetrace.tails_view import fabric_tails, items_of_capture, items_of_trace, items_on_kafka
-    from pausetrace.units import parse_duration
     from stream.capture_manifest import looks_like_capture
     from stream.errors import ConfigError
 
-    try:
-        period_ns = parse_duration(args.period)
-    except ValueError as err:
-        raise ConfigError(f"--period {args.period}: {err}", "give a duration like 1s or 100ms") from err
-    if period_ns <= 0:
-        raise ConfigError(f"--period {args.period} is no time", "give a duration like 1s or 100ms")
+    period_ns = duration_ns("--period", args.period)
     if args.price is not None and not 0 <= args.price < float("inf"):
         raise ConfigError(f"--price {args.price:g} is no price", "give that of a rank for an hour, like 2.50")
     from_ns, to_ns = time_range(args)

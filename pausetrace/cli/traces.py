@@ -7,12 +7,14 @@ import sys
 
 from pausetrace.cli import inventory
 from pausetrace.cli.options import (
+    MINUTE_NS,
     add_group,
     add_kafka_options,
     add_output_option,
     add_verb,
     duration_ns,
     end_in_order,
+    fabric_name,
     kafka_settings,
 )
 from pausetrace.cli.row_options import add_row_options, chooses_rows, parse_event_time, row_filter
@@ -140,7 +142,7 @@ def _analyze_trace(args: argparse.Namespace, path: Path) -> Analysis:
             f"{path} is no capture, whose rows could be chosen or spread over processes",
             "turn it into one: pausetrace capture import",
         )
-    polled_ns = duration_ns("--polled", args.polled) if args.polled else 0
+    polled_ns = duration_ns("--polled", args.polled, most_ns=MINUTE_NS) if args.polled is not None else 0
     return analyze_trace(path, _without(args.without), polled_ns=polled_ns)
 
 
@@ -155,7 +157,7 @@ def _analyze_capture(args: argparse.Namespace, path: Path) -> Analysis:
 
     if args.without:
         raise ConfigError("--without is for traces", "choose a capture's rows by --kind, or leave a topic out")
-    if args.polled:
+    if args.polled is not None:
         raise ConfigError("--polled is for traces", "a capture holds what was polled")
     with Bar("analyzing", "messages") as bar:
         analysis = analyze_capture(path, row_filter(args), workers=args.workers, progress=bar.update)
@@ -250,7 +252,7 @@ def run_import_csv(args: argparse.Namespace) -> int:
         raise ConfigError(
             f"--every {args.every:g} --time {args.time} does not go", "give --every a second or more, and no --time"
         )
-    fabric = _fabric(args.fabric)
+    fabric = fabric_name(args.fabric)
     settings = kafka_settings(args)
     trace = read_trace(Path(args.path), _without(args.without))
     for note in trace.notes:
@@ -286,19 +288,3 @@ def _without(text: str | None) -> frozenset[str]:
     if "" in parts:
         raise ConfigError(f"--without {text!r} names nothing in a place", "give flows, queues or flows,queues")
     return frozenset(parts)
-
-
-def _fabric(name: str | None) -> str | None:
-    """The name, checked before anything is read or published."""
-    import msgspec
-
-    from stream.errors import ConfigError
-    from stream.ranges import MAX_NAME_CHARS, FabricName
-
-    try:
-        return msgspec.convert(name, FabricName | None)
-    except msgspec.ValidationError:
-        raise ConfigError(
-            f"--fabric {name!r} cannot be a fabric's name",
-            f"give 1 to {MAX_NAME_CHARS} characters without '/', which ends the name in a Kafka key",
-        ) from None

@@ -138,6 +138,16 @@ WRONG = {
         2,
         "write it like User:ann",
     ),
+    "polls that are longer than any": (
+        ["analyze", TRACE, "--polled", "10m"],
+        2,
+        "--polled 10m is too long; give 60s or less",
+    ),
+    "polls of no length": (["analyze", TRACE, "--polled", ""], 2, "--polled "),
+    "a file where a fabric is to be played": (["play", TRACE, "/etc/passwd"], 2, "/etc/passwd: File exists; choose a"),
+    "ports that there are not": (["play", TRACE, "/nowhere", "--port", "99999"], 2, "have no ports from there on"),
+    "a played fabric with a slash": (["play", TRACE, "/nowhere", "--fabric", "a/b"], 2, "cannot be a fabric's name"),
+    "a vendor of a demo without polls": (["demo", "--vendor", "sonic"], 2, "add --sampled 1s"),
     "an endless demo": (["demo", "--seconds", "inf"], 2, "from 1 to 3600"),
     "an unknown setting of librdkafka": (
         ["topics", "list", "-X", "no.such=1"],

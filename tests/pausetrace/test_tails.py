@@ -72,6 +72,8 @@ def test_a_range_of_time_is_looked_at_alone(trace: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out)[0]["stalls"] == []
     assert main(["tails", str(trace), "--to", "1970-01-01T00:00:04Z"]) == 0
     assert "No series stands out" in capsys.readouterr().out
+    assert main(["tails", str(trace), "--from", "2030-01-01T00:00:00Z"]) == 0
+    assert "No row was found" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("order", range(3))
@@ -84,7 +86,12 @@ def test_the_order_of_items_does_not_matter(trace: Path, order: int) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["--period", "0s"], "--period 0s"), (["--period", "often"], "--period often"), (["--price", "-1"], "--price -1")],
+    [
+        (["--period", "0s"], "--period 0s"),
+        (["--period", "often"], "--period often"),
+        (["--period", "99999999999s"], "is too long"),
+        (["--price", "-1"], "--price -1"),
+    ],
 )
 def test_what_cannot_be_meant_is_an_error(
     arguments: list[str], said: str, trace: Path, capsys: pytest.CaptureFixture[str]
