@@ -69,6 +69,9 @@ async def play(settings: KafkaSettings) -> list[Transition]:
         begin_ns = time.time_ns() + SECOND_NS // 2
         told = fabric.play(begin_ns)
         await asyncio.sleep(3)
+        while len(rows_of(await asyncio.to_thread(batches_on, settings, "pfc"))) < len(told):
+            assert time.monotonic() < end_s, "not all that was told has been published"
+            await asyncio.sleep(0.5)
         stop.set()
         await task
     return told
