@@ -45,7 +45,9 @@ def test_windows_apart_make_no_difference(trace: str, monkeypatch: pytest.Monkey
     items = [spoilt(item, random) for item in trace_items(recorded(trace))]
     add, apart = Waiting.add, Counter[bool]()
 
-    def with_all_others(waiting: Waiting, rows: Named, windows_alone: bool = False, newest_ns: int = 0) -> None:
+    def with_all_others(
+        waiting: Waiting, rows: Named, windows_alone: bool = False, oldest_ns: int = 0, newest_ns: int = 0
+    ) -> None:
         apart[windows_alone] += 1
         add(waiting, rows)
 
