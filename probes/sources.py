@@ -65,8 +65,7 @@ _FLOWS = ("xxh3.h",)
 
 # fmt: off
 SOURCES: dict[str, Source] = {source.name: source for source in (
-    Source("runqueue", (Function("runqueue_wakeup", "sched_wakeup"), Function("runqueue_wakeup", "sched_wakeup_new"),
-                        Function("runqueue_switch", "sched_switch")), _LATENCY,
+    Source("runqueue", (Function("runqueue_switch", "sched_switch"),), _LATENCY,
            (Member("OFF_TASK_PID", "task_struct", ("pid",)), Member("OFF_TASK_COMM", "task_struct", ("comm",)),
             Member("OFF_TASK_STATE", "task_struct", ("__state", "state"))),
            later=(Later("SWITCH_TELLS_STATE", "sched_switch", 3),)),  # Linux 5.18

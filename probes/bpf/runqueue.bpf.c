@@ -24,44 +24,27 @@ ALWAYS_INLINE void begin_to_wait(u32 pid) {
         *since_ns = bpf_ktime_get_ns();
 }
 
-int runqueue_wakeup(struct bpf_raw_tracepoint_args *ctx) {
-    begin_to_wait(pid_of(ctx->args[0]));
-    return 0;
-}
 
+int runqueue_wakeup(struct bpf_raw_tracepoint_args *ctx) { return 0; }
 int runqueue_switch(struct bpf_raw_tracepoint_args *ctx) {
-    u64 previous = ctx->args[1];
     u64 next = ctx->args[2];
-    bool runnable = ctx->args[0] & 1;
-    if (!runnable) {
-#ifdef SWITCH_TELLS_STATE
-        runnable = (u32)ctx->args[3] == 0;
-#else
-        u32 state = 1;
-        bpf_probe_read_kernel(&state, sizeof(state), (void *)(previous + OFF_TASK_STATE));
-        runnable = state == 0;
-#endif
-    }
-    /* Who was preempted waits again. The idle task, pid 0, always may run and never waits. The current task is still
-     * the previous one here, which saves reading its pid. */
-    if (runnable) {
-        u32 pid = bpf_get_current_pid_tgid();
-        if (pid)
-            begin_to_wait(pid);
-    }
-    u32 pid = pid_of(next);
-    if (!pid)
-        return 0;
-    u64 *since_ns = runqueue_since_ns.lookup(&pid);
-    if (!since_ns || !*since_ns)
-        return 0;
-    u64 now_ns = bpf_ktime_get_ns();
-    u64 waited_ns = now_ns - *since_ns;
-    *since_ns = 0;
+    u64 task = read_only_cast(next, TYPE_TASK_STRUCT);
+    u64 queued = *(u64 *)(task + 1048);
+    if (!queued) return 0;
+    u64 delay = *(u64 *)(task + 1016);
+    u32 pid = *(u32 *)(task + OFF_TASK_PID);
+    u64 cfs = read_only_cast(*(u64 *)(task + 296), 10203);
+    u64 rq = read_only_cast(*(u64 *)(cfs + 312), 10206);
+    u64 clock = *(u64 *)(rq + 2776);
+    u64 *was = runqueue_since_ns.lookup(&pid);
+    if (!was || !pid) return 0;
+    u64 now = delay + clock - queued, waited_ns = now - *was;
+    *was = now;
+    if ((s64)waited_ns < 0) waited_ns = clock - queued;
     if (!count_latency(SOURCE_RUNQUEUE, LEAST_NS_RUNQUEUE, waited_ns))
         return 0;
     u64 comm[2] = {0, 0};
     bpf_probe_read_kernel(comm, sizeof(comm), (void *)(next + OFF_TASK_COMM));
-    tell_outlier(PAUSETRACE_KIND_RUNQUEUE_OUTLIER, now_ns, waited_ns, pid, comm);
+    tell_outlier(PAUSETRACE_KIND_RUNQUEUE_OUTLIER, bpf_ktime_get_ns(), waited_ns, pid, comm);
     return 0;
 }
