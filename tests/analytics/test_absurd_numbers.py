@@ -85,11 +85,10 @@ def sources(rng: random.Random) -> list[Item]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("provisional", "seeds"), [(False, 40), (True, 16)])
-def test_absurd_numbers_stop_no_step(provisional: bool, seeds: int) -> None:
+@pytest.mark.parametrize("provisional", [False, True])
+def test_absurd_numbers_stop_no_step(provisional: bool) -> None:
     cascades = 0
-    # Provisional looks walk the thousands of periods of absurd polls again and again.
-    for seed in range(seeds):
+    for seed in range(40):
         rng = random.Random(seed)
         detect, correlate = Detect(), Correlate(provisional)
         for item in facts(rng) + sources(rng):

@@ -20,8 +20,7 @@ from stream.facts import Fact
 from stream.record import Events, joined
 
 LAB = str(Path(__file__).with_name("lab.toml"))
-DEADLINE_S = 90.0
-"""Kernels may have to be compiled, on a busy machine."""
+DEADLINE_S = 30.0
 SCALE = 0.002
 """Backoffs and breakers so much shorter than in the field: a minute takes 0.12 s."""
 
