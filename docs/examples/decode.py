@@ -7,7 +7,7 @@ import sys
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-HEADER = struct.Struct("<4xHHII")  # after the magic: size of a record, schema version, count of records, length of names
+HEADER = struct.Struct("<4xHHII")  # after the magic: size of a record, schema version, records, length of the names
 RECORD = struct.Struct("<5qQHHBBBB")  # version 1; later ones only add to it
 FIELDS = "time_ns seen_ns span_ns value extra flow device port kind priority side quality".split()
 consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "decode", "enable.partition.eof": True})
@@ -23,7 +23,7 @@ while partitions:  # which are left to read; a program that goes on for ever tak
         names = msgspec.msgpack.decode(value[start : start + length])
         for index, offset in enumerate(range(0, count * size, size)):
             cells = RECORD.unpack_from(value, start + length + -length % 8 + offset)
-            row = {field: None if cell == -(2**63) else cell for field, cell in zip(FIELDS, cells)}  # None: unknown
+            row = {field: None if cell == -(2**63) else cell for field, cell in zip(FIELDS, cells, strict=True)}
             row |= {"port": names["ports"][row["port"]], "seq": names["seq"] + index}
             print(json.dumps(row | {name: names[name] for name in ("fabric", "source", "epoch", "device")}))
     except (struct.error, msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
