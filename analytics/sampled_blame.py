@@ -42,7 +42,7 @@ FAINT = 1e-4
 """An egress that held less than this part of the byte-time behind a stop had nothing to do with it: what idle queues
 hold. The others take its part, or every stop would blame every port of the switch."""
 FIT_ROUNDS = 20
-ROUNDS = 60
+ROUNDS = 120
 """The longest way that blame is followed, in stops; what goes on after that goes in a circle."""
 
 HOST, EGRESS, UNKNOWN_ROOT, CYCLE = layout.ROOT_HOST, layout.ROOT_EGRESS, layout.ROOT_UNKNOWN, layout.ROOT_CYCLE

@@ -13,7 +13,7 @@ from tests.reference.topology import Fabric, Port
 MEMORY_NS = 20_000.0
 LEAST_CAUSE = 0.001
 FAINT = 1e-4
-ROUNDS = 60
+ROUNDS = 120
 Root = tuple[str, ...]
 
 
