@@ -17,7 +17,7 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do "$$p" -c '$(USABLE)' 2>/dev/null &&
 # What to run once after the installation so that the demo does not wait for it: a command line for $(BIN)/python, run again
 # when a file of $(WARM_UP_FILES) changes. Empty: nothing.
 WARM_UP := -m pausetrace.compile_kernels
-WARM_UP_FILES := $(wildcard analytics/*.py)
+WARM_UP_FILES := $(wildcard analytics/*.py simulation/fabric/*.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test chaos lint types imports check format lock clean
@@ -25,7 +25,7 @@ WARM_UP_FILES := $(wildcard analytics/*.py)
 .NOTPARALLEL:
 
 help:
-	@echo 'make demo     set up and watch one congestion cascade being traced to its root (about a minute)'
+	@echo 'make demo     set up and watch the trouble of 2,048 GPUs being traced to one PCIe link (a minute, after some minutes of set-up)'
 	@echo 'make test     set up and run every test that this machine can run'
 	@echo 'make chaos    disturb detect and correlate on a real Kafka (Docker), and see that the results are the same'
 	@echo 'make check    lint, types and imports: what CI runs before the tests'
@@ -34,7 +34,7 @@ help:
 	@echo 'make clean    remove .venv and caches'
 
 demo: $(STAMPS)/run $(STAMPS)/project $(STAMPS)/warm
-	@echo 'demo: tracing a cascade through the embedded broker'
+	@echo 'demo: Operation Slowburn'
 	@$(BIN)/pausetrace demo
 
 test: $(STAMPS)/dev $(STAMPS)/project

@@ -13,7 +13,9 @@ from analytics.classes import RULES
 from analytics.root_facts import RootFacts
 from stream.cascade import Alternative
 
-NOT_POLARIZED = "no queue at another tier is an ECMP collision at the same time"
+NOT_POLARIZED = (
+    "no queue at another tier collides at the same time, nor do switches of its tier use one of their links each"
+)
 
 
 def alternatives(root: RootFacts, root_class: str) -> tuple[Alternative, ...]:
@@ -126,7 +128,7 @@ def no_degraded_link(root: RootFacts) -> str:
 
 def no_link_errors(root: RootFacts) -> str:
     """Against link_degraded by errors: nobody counted more than a whole link may have."""
-    return "neither end of its link counted more errors than a whole link may have" if _between_switches(root) else ""
+    return "neither end of its link told of more errors than a whole link may have" if _between_switches(root) else ""
 
 
 def no_collision(root: RootFacts) -> str:

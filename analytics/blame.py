@@ -31,6 +31,8 @@ from analytics.layout import (
     Q_BIN_START,
     Q_ORDER,
     Q_PAUSER,
+    Q_ROOT_OPEN,
+    Q_ROOT_OWNER,
     Q_ROOTS,
     Q_SLOT,
     Q_STOP_BEFORE,
@@ -55,6 +57,9 @@ from analytics.layout import (
 )
 from analytics.membership import join, owner, rank
 from analytics.port_sets import WORD_BITS, number_of
+
+MAX_RING = 16
+"""Cascades that one ring may run through; each has at least a hop of its own, and no path of a fabric is so long."""
 
 
 @kernel
@@ -221,6 +226,15 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
                     other = owner(state, scratch_root[r])
                     if other != target:
                         target = join(state, target, other, time_ns, links, told)
+            if queues[here, Q_ROOT_OPEN] > 0:
+                # What others were stopped for is stopped now. Where its causes come back to it, those cascades are one.
+                for r in range(kept):
+                    if scratch_share[r] >= JOIN_SHARE and _comes_back(state, scratch_root[r], queue):
+                        target = join(state, target, queues[here, Q_ROOT_OWNER], time_ns, links, told)
+                        cause = scratch_root[r] >> 2
+                        while cause != queue:
+                            target = join(state, target, queues[cause, Q_SLOT], time_ns, links, told)
+                            cause = _stopped_for(state, cause)
             if target < 0:
                 counts[N_FREE] -= 1
                 target = work.free[counts[N_FREE]]
@@ -240,6 +254,37 @@ def open_group(count: int, time_ns: int, state: State, links: Links, told: Told,
             for r in range(kept):
                 activate(roots[here, r], shares[here, r], target, 1, time_ns, state, links)
             depth -= 1
+
+
+@kernel
+def _stopped_for(state: State, queue: int) -> int:
+    """The queue to which most of the blame goes of the stop of a queue that is stopped now, -1 if there is none."""
+    queues, roots, shares = state.queues, state.roots, state.shares
+    most = -1
+    if queues[queue, Q_ORDER] != 0:
+        for r in range(queues[queue, Q_ROOTS]):
+            if most < 0 or shares[queue, r] > shares[queue, most]:
+                most = r
+    if most < 0 or roots[queue, most] & 3 != ROOT_EGRESS or shares[queue, most] < JOIN_SHARE:
+        return -1
+    return roots[queue, most] >> 2
+
+
+@kernel
+def _comes_back(state: State, root: int, queue: int) -> bool:
+    """Whether a root is stopped itself, and the root of that stop, and so on, and this leads to a queue: a ring.
+
+    Each root is where a cascade began before it was stopped, so that no cascade alone shows the ring: a circular wait
+    (Coffman 1971) in which some stop comes before its cause is stopped too.
+    """
+    if root & 3 != ROOT_EGRESS:
+        return False
+    cause = root >> 2
+    for _ in range(MAX_RING):
+        if cause < 0 or cause == queue:
+            break
+        cause = _stopped_for(state, cause)
+    return cause == queue
 
 
 @kernel

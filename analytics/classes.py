@@ -23,19 +23,30 @@ HOST_TOPICS: dict[str, str] = {
 }
 """Topics that say what goes on inside a host, and what is on them."""
 STORM_COVER = 0.9
+"""A receiver that is stopped for more takes less than a tenth of what it is brought: no work goes on at such a rate."""
 STORM_MIN_NS = 200_000
 """Below this a single pause covers its own span and says nothing."""
 STORM_SENT_RATIO = 0.1
+"""What such a cover leaves of the line rate."""
 DEGRADED_RATIO = 0.8
+"""A link that lost one of four lanes, or a step of its speed, has three quarters or less; a whole one that is never
+short of packets loses less than a tenth to headers and gaps."""
 DEGRADED_WINDOWS = 3
 """In one or two windows a queue may have been short of packets for most of the time."""
 COLLISION_SKEW = 1.5
+"""Halfway between flows that are spread evenly and two that share one of two links."""
 COLLISION_MEAN = 0.7
+"""A full link can be COLLISION_SKEW times as full as the mean only up to a mean of two thirds: beyond, no sibling has
+room enough to be called so."""
 HELD_SHARE = 0.25
 """Where a polled link sent less of its bytes while it was queued, what it and its siblings sent is of other traffic."""
 INCAST_SOURCES = 3
+"""Two senders to one host meet on any day; from the third on it is many to one."""
 INCAST_INGRESS_PORTS = 2
+"""One ingress port brings no more than an egress of the same speed takes away."""
 DEADLOCK_MIN_NS = 100_000
+"""In a ring that moves a queue that is let go drains an XOFF threshold in 20 us (MEMORY_NS); five times
+that without a byte from any queue of the ring is no turn that is about to come."""
 DEADLOCK_FACTOR = 10
 """A stop that lasts ten times as long as any other of the ring is none that a queue ahead will end."""
 PLATEAU_STOPS = 3

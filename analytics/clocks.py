@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from analytics.compiled import kernel
-from analytics.layout import Ints
+from analytics.layout import Bools, Ints
 
 TOLERANCE_NS = 1_000
 """Stamps of one edge differ by this at most on clocks in step: logs stamp within some 100 ns (PTP, IEEE 1588), and two
@@ -52,6 +52,14 @@ class Clocks:
         for device, offset_ns in self.offsets.items():
             table[device] = offset_ns
         return table
+
+    def unplaced(self, devices: int) -> Bools:
+        """By device, whether nobody knows its clock, where clocks are known to differ: no pause tells of it."""
+        if all(abs(offset_ns) <= TOLERANCE_NS for offset_ns in self.offsets.values()):
+            return np.zeros(devices, np.bool_)
+        unplaced = np.ones(devices, np.bool_)
+        unplaced[[device for pair in self._votes for device in pair]] = False
+        return unplaced
 
     def follow(self, edges: Ints, names: list[str]) -> bool:
         """Looks at the edges of some time; says whether anything changed."""

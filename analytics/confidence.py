@@ -203,7 +203,19 @@ def _unexplained(engine: Engine, closed: Closed) -> list[int]:
 
 
 def _margin(engine: Engine, shares: dict[int, int]) -> float:
-    """1 - strongest rejected / weakest accepted root; egresses of one device to siblings count as one root."""
+    """1 - strongest rejected root / all accepted ones.
+
+    With one root, how far it stands out. With several, a doubt about the weakest is none about the others (decision
+    0018).
+    """
+    together = by_place(engine, shares)
+    accepted = [ppm for ppm in together if ppm >= ACCEPT_PPM]
+    rejected = [ppm for ppm in together if ppm < ACCEPT_PPM]
+    return 1.0 - max(rejected, default=0) / sum(accepted) if accepted else 0.0
+
+
+def by_place(engine: Engine, shares: Mapping[int, int]) -> list[int]:
+    """Shares of the blame, where egresses of one device to siblings count as one root: what one is, all are."""
     together: dict[tuple[str, int], int] = {}
     for root, ppm in shares.items():
         key = ("root", root)
@@ -211,6 +223,4 @@ def _margin(engine: Engine, shares: dict[int, int]) -> float:
             key = ("group", int(engine.topology.port_group[(root >> 2) // PRIORITIES]))
         if root != layout.ROOT_OTHER:
             together[key] = together.get(key, 0) + ppm
-    accepted = [ppm for ppm in together.values() if ppm >= ACCEPT_PPM]
-    rejected = [ppm for ppm in together.values() if ppm < ACCEPT_PPM]
-    return 1.0 - max(rejected, default=0) / min(accepted) if accepted else 0.0
+    return list(together.values())

@@ -21,6 +21,7 @@ from analytics.fabric import Fabric, Provisional, input_stream
 from analytics.heard import heard_ns
 from analytics.layout import FOREVER, NEVER
 from analytics.pause_logs import LAG_NS
+from analytics.revisions import ended_by, superseded, withdrawn
 from analytics.rows import glance
 from analytics.streams import Cut, Stream
 from analytics.verdict import cascade
@@ -38,7 +39,7 @@ from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspend
 from stream.source_health import Coverage
 from stream.topics import FACTS
 
-VERSION = 6
+VERSION = 7
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""
@@ -270,7 +271,7 @@ class Correlate:
             device = fabric.engine.topology.place_device(batch.stream.device)
             fabric.engine.noted.losses.append((time_ns, device, batch.seq - state.next_seq))
         due_ns = max(state.mark_ns, fabric.settled_ns)
-        late, oldest_ns, newest_ns, pauses, inside, windows = glance(words(events), due_ns)
+        late, oldest_ns, newest_ns, pauses, inside, windows = map(int, glance(words(events), due_ns))
         pauses_alone, windows_alone = pauses == len(events), windows == len(events)
         if late:
             self.counters["late_rows"] += late
@@ -321,7 +322,7 @@ class Correlate:
             final = cascade(fabric.engine, closed, fabric.announced, FINAL)
             finals.append(final)
             fabric.slow_ranks.explain(final, fabric.engine.topology)
-            finals.extend(_ended_by(fabric, closed, final))
+            finals.extend(ended_by(fabric, closed, final))
 
         finals += self._advance(fabric, fabric.engine, windows, others, tick_ns, publish)
         fabric.facts = [(from_ns, fact) for from_ns, fact in fabric.facts if from_ns >= tick_ns]
@@ -329,7 +330,7 @@ class Correlate:
         oldest_ns = fabric.engine.oldest_ns()
         horizon_ns = fabric.announced.horizon_ns(fabric.settled_ns)
         waited_ns = layout.GAP_NS + 2 * horizon_ns + LAG_NS + fabric.engine.sampled.keep_ns(horizon_ns)
-        return finals + _withdrawn(fabric, min(oldest_ns, fabric.settled_ns - waited_ns))
+        return finals + withdrawn(fabric, min(oldest_ns, fabric.settled_ns - waited_ns))
 
     def _not_said(self, fabric: Fabric, items: Sequence[Item]) -> list[Item]:
         """Without finals of ids that were final already: rows of an ended life come again, with others beside them."""
@@ -350,12 +351,12 @@ class Correlate:
             closed = dataclasses.replace(left, still_open=False)
             final = cascade(fabric.engine, closed, fabric.announced, FINAL)
             fabric.slow_ranks.explain(final, fabric.engine.topology)
-            out += [final, *_ended_by(fabric, closed, final)]
+            out += [final, *ended_by(fabric, closed, final)]
         fabric.slow_ranks.finish(fabric.newest_ns, fabric.engine.topology, fabric.engine.noted)
         out += fabric.slow_ranks.due(
             fabric.engine.fabric, MARK_END, 0, FOREVER, fabric.engine.topology, fabric.engine.noted
         )
-        out += _withdrawn(fabric, MARK_END)
+        out += withdrawn(fabric, MARK_END)
         fresh = Fabric(
             fabric.engine.next_life(),
             streams=fabric.streams,
@@ -480,7 +481,7 @@ class Correlate:
         fabric.looked_ns, fabric.next_look_ns = ahead.sampled.next_period_ns()
         for still_open in ahead.still_open(fabric.newest_ns):
             publish(still_open)
-        return out + _superseded(fabric, polled, met)
+        return out + superseded(fabric, polled, met)
 
 
 def _tell(engine: Engine, publish: Callable[[Closed], None], closed: Closed) -> None:
@@ -491,79 +492,11 @@ def _tell(engine: Engine, publish: Callable[[Closed], None], closed: Closed) -> 
         publish(closed)
 
 
-def _superseded(fabric: Fabric, polled: Sequence[Closed], met: set[str]) -> list[Item]:
-    """The last revisions of provisional cascades of polled devices that are told under other ids by now.
-
-    A poll that was read later may have begun sooner, or have been of another queue, than that which gave the name.
-    They are remembered, so that one that comes again goes on with its revisions.
-    """
-    ended: list[Item] = []
-    for name, provisional in fabric.provisional.items():
-        said = provisional.said
-        if name in met or said.merged_into is not None or said.mode == "exact":
-            continue
-        for closed in polled:
-            tally = closed.ledger.queues.get(provisional.first_queue)
-            shared = tally is not None and tally.first_ns <= said.end_ns and said.start_ns <= tally.last_ns
-            if shared or name in closed.ledger.former_ids:
-                revision = _next_revision(provisional)
-                provisional.said = msgspec.structs.replace(said, revision=revision, merged_into=closed.id)
-                ended.append(provisional.said)
-                break
-    return ended
-
-
 def _add_fact(fabric: Fabric, fact: Fact, from_ns: int) -> None:
     if isinstance(fact, Flow):
         fabric.engine.add_flow(fact, from_ns)
     else:
         fabric.facts.append((from_ns, fact))
-
-
-def _ended_by(fabric: Fabric, closed: Closed, final: Cascade) -> list[Cascade]:
-    """The last revisions of provisional cascades that are part of a final one of another id."""
-    fabric.provisional.pop(final.id, None)
-    beginnings: set[tuple[int, int]] | None = None
-    ended = []
-    for name, provisional in list(fabric.provisional.items()):
-        start_ns = provisional.said.start_ns
-        tally = closed.ledger.queues.get(provisional.first_queue)
-        inside = tally is not None and tally.first_ns <= start_ns <= tally.last_ns
-        if inside and beginnings is None:
-            beginnings = fabric.engine.beginnings()
-        goes_on = beginnings is not None and (start_ns, provisional.first_queue) in beginnings
-        if name in closed.ledger.former_ids or (inside and not goes_on):
-            del fabric.provisional[name]
-            if provisional.said.merged_into == final.id:
-                continue  # which has been told
-            revision = _next_revision(provisional)
-            ended.append(msgspec.structs.replace(provisional.said, revision=revision, merged_into=final.id))
-    return ended
-
-
-def _withdrawn(fabric: Fabric, before_ns: int) -> list[Item]:
-    """The last revisions of provisional cascades that ended before a time and became no final: they came to nothing.
-
-    What was read later, a link or a source, explains their rows otherwise.
-    """
-    withdrawn: list[Item] = []
-    for name, provisional in list(fabric.provisional.items()):
-        if provisional.said.end_ns < before_ns:
-            del fabric.provisional[name]
-            if provisional.said.merged_into is not None:
-                continue
-            withdrawn.append(
-                msgspec.structs.replace(
-                    provisional.said, revision=_next_revision(provisional), confidence_ppm=0, suspect_set=True,
-                    severity="info", severity_reason="withdrawn: rows that came later explain it otherwise", pause_ns=0,
-                    pauses=0, roots=(), queues=(), edges=(),
-                )
-            )  # fmt: skip
-    return withdrawn
-
-
-def _next_revision(provisional: Provisional) -> int:
-    return int(provisional.said.revision) + 1
 
 
 def _fact_order(entry: tuple[int, Device | Link]) -> tuple[int, bool, str, str, int]:

@@ -473,8 +473,10 @@ class Engine:
         """Releases the slots of closed cascades and of those that were joined to them; they are not free so far."""
         if not ended:
             return
+        over = np.zeros(len(self.slots) + 1, np.bool_)  # the last one stands for those that have none
+        over[ended] = True
         used = np.flatnonzero(self.slots[:, layout.S_PARENT] >= 0)
-        gone = used[np.isin(living(self.slots, used), ended)][::-1]
+        gone = used[over[living(self.slots, used)]][::-1]
         self.slots[gone] = 0
         self.slots[gone, layout.S_PARENT] = -1
         self._released += gone.tolist()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from analytics import layout, told_pauses
 from analytics.compiled import inlined, kernel
 from analytics.engine import Closed, Engine
-from analytics.flow_edges import Held, Stops, Ways, held_bytes
+from analytics.flow_edges import MAX_LOOKS, Held, Stops, Ways, held_bytes
 from analytics.layout import (
     MAX_ROOTS,
     MEMORY_NS,
@@ -32,6 +33,7 @@ from analytics.layout import (
 )
 from analytics.ledger import EdgeTally, Ledger, bounded_sum
 from analytics.port_edges import alone_bytes, parts_by_ports
+from analytics.port_windows import IS_DEPTH
 from analytics.tallies import sums
 from analytics.thresholds import bytes_at_stops, parts_of_one_alone
 from analytics.topology import PRIORITIES, Topology
@@ -46,6 +48,8 @@ the resolution of the report. Without it the mean distance is .0112 instead of .
 MAX_READ = 1_000
 """Stops by which the buffers of a kind of device are known: their median is of one in thirty of what one of them errs.
 A cascade of more needs no others."""
+MAX_BESIDE = 4 * MAX_READ
+"""Stops around from which those are taken, the newest: a large fabric has a hundred thousand a second."""
 
 
 class _Causes(NamedTuple):
@@ -72,13 +76,15 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
         return dataclasses.replace(closed, ledger=_weighed_by_ports(engine, closed, stops, 0))
     by_depth = _shares_by_depth(ledger)
     seen = {told: {q for q, ppm in causes.items() if ppm >= SEEN_SHARE_PPM} for told, causes in by_depth.items()}
-    held = held_bytes(stops, rows, _ways(engine, closed), seen, topology)
+    unplaced = engine.logs.clocks.unplaced(len(topology.devices))
+    held = held_bytes(stops, rows, _ways(engine, closed), seen, topology, unplaced)
     if not len(held.stop):
         return dataclasses.replace(closed, ledger=_weighed_by_ports(engine, closed, stops, held.not_looked_at))
     causes = _causes(held, stops, by_depth, topology)
     blamed, passed = _pass_on(stops, causes, topology)
     beside = _stops_beside(engine, closed, stops)
-    more = held_bytes(beside, _rows(engine, closed, beside.pauser), _ways(engine, closed), {}, topology).readings
+    near = _rows(engine, closed, beside.pauser)
+    more = held_bytes(beside, near, _ways(engine, closed), {}, topology, unplaced).readings
     mass = bytes_at_stops(
         held.readings, stops.queue, stops.begin_ns, stops.end_ns, _pausers(stops, topology),
         (more, _pausers(beside, topology)), topology,
@@ -93,28 +99,42 @@ def with_flow_bytes(engine: Engine, closed: Closed) -> Closed:
 def _weighed_by_ports(engine: Engine, closed: Closed, stops: Stops, not_weighed: int) -> Ledger:
     """The ledger with edges by the bytes of whole ports; by depths alone where those tell of no stop."""
     ledger, topology = closed.ledger, engine.topology
-    beside = _stops_beside(engine, closed, stops)
-    pausers = np.concatenate((stops.pauser, beside.pauser))
-    windows = engine.port_windows.near(closed.start_ns, closed.end_ns, _ports_around(pausers, topology))
+    around = _ports_around(stops.pauser, topology)
+    windows = engine.port_windows.near(closed.start_ns, closed.end_ns, around)
+    if not windows[:, IS_DEPTH].any():
+        # What a stop found is asked of depths first.
+        return _weighed_by_count(ledger, stops, topology, not_weighed)
     near = engine.told_pauses.near(closed.start_ns, closed.end_ns)
-    pauses = np.unique(
-        np.concatenate(
-            (np.stack(stops[:3], axis=1), near[:, [told_pauses.QUEUE, told_pauses.START, told_pauses.TIME]])
-        ), axis=0,
-    )  # fmt: skip
+    near = near[around[near[:, told_pauses.QUEUE] // PRIORITIES]]
+    pauses = np.concatenate(
+        (np.stack(stops[:3], axis=1), near[:, [told_pauses.QUEUE, told_pauses.START, told_pauses.TIME]])
+    )
     found = parts_by_ports(stops, pauses, windows, topology)
     if not len(found.stop):
         return _weighed_by_count(ledger, stops, topology, max(not_weighed, found.not_looked_at))
     causes = _with_depths(stops, found.stop, found.egress, found.part, _shares_by_depth(ledger), topology)
     _, passed = _pass_on(stops, causes, topology)
-    every = Stops(*(np.concatenate(both) for both in zip(stops, beside, strict=True)))
-    alone = alone_bytes(every, windows, topology)
+    alone = _alone(engine, closed, stops)
     parts = parts_of_one_alone(stops.queue, stops.begin_ns, stops.end_ns, _pausers(stops, topology))
     mass = (parts * (alone or PPM)).astype(np.int64)
     edges = _edges(ledger, stops, causes, passed, mass)
     return dataclasses.replace(
         ledger, edges=edges, in_bytes=alone > 0, stops_not_weighed=max(not_weighed, found.not_looked_at)
     )
+
+
+def _alone(engine: Engine, closed: Closed, stops: Stops) -> float:
+    """What an ingress that is stopped alone holds, as all ports around tell it, or of many the cascade's own."""
+    topology = engine.topology
+    if not engine.port_windows.tell_of_bytes:
+        return 0.0
+    beside = _stops_beside(engine, closed, stops)
+    every = Stops(*(np.concatenate(both) for both in zip(stops, beside, strict=True)))
+    around = _ports_around(every.pauser, topology)
+    sent = engine.port_windows.near(closed.start_ns, closed.end_ns, around, depths=False)
+    if len(sent) * len(np.unique(_pausers(every, topology))) > MAX_LOOKS:
+        every = stops
+    return alone_bytes(every, sent, topology)
 
 
 def _weighed_by_count(ledger: Ledger, stops: Stops, topology: Topology, not_weighed: int) -> Ledger:
@@ -132,7 +152,10 @@ def _weighed_by_count(ledger: Ledger, stops: Stops, topology: Topology, not_weig
 
 def _rows(engine: Engine, closed: Closed, pausers: Ints) -> FlowRows:
     """Windows at the switches that paused and at the links to them, from as long as they are kept in any case."""
-    rows, wanted = engine.sent.all_rows(), _ports_around(pausers, engine.topology)
+    rows = engine.sent.all_rows()
+    if not len(rows.flow):
+        return rows
+    wanted = _ports_around(pausers, engine.topology)
     near = (rows.end_ns >= closed.start_ns - layout.GAP_NS) & (rows.end_ns <= closed.end_ns + layout.GAP_NS)
     return rows.where(near & wanted[rows.queue // PRIORITIES])
 
@@ -150,10 +173,13 @@ def _ports_around(pausers: Ints, topology: Topology) -> npt.NDArray[np.bool_]:
 
 
 def _stops(ledger: Ledger, topology: Topology) -> Stops:
-    table = np.array([(queue, begin, end) for (queue, begin), end in ledger.stops.items()], np.int64)
+    count = len(ledger.stops)
+    begun = np.fromiter(chain.from_iterable(ledger.stops), np.int64, 2 * count).reshape(count, 2)
+    table = np.column_stack((begun, np.fromiter(ledger.stops.values(), np.int64, count)))
     queue = table[:, 0]
     table = table[np.lexsort((queue % PRIORITIES, topology.port_rank[queue // PRIORITIES], table[:, 1]))]
-    pauser = np.array([ledger.queues[queue].pauser for queue in table[:, 0].tolist()], np.int64)
+    told, place = np.unique(table[:, 0], return_inverse=True)
+    pauser = np.array([ledger.queues[queue].pauser for queue in told.tolist()], np.int64)[place]
     return Stops(table[:, 0], table[:, 1], table[:, 2], pauser)
 
 
@@ -161,16 +187,15 @@ def _stops_beside(engine: Engine, closed: Closed, stops: Stops) -> Stops:
     """Stops around that are not the cascade's own, as many as are of use: they tell of the same buffers as its own."""
     topology = engine.topology
     room = max(MAX_READ - len(stops.queue), 0)
-    own = set(zip(stops.queue.tolist(), stops.begin_ns.tolist(), strict=True))
-    table = engine.told_pauses.near(closed.start_ns, closed.end_ns)[
+    table = engine.told_pauses.near(closed.start_ns, closed.end_ns, MAX_BESIDE)[
         :, [told_pauses.QUEUE, told_pauses.START, told_pauses.TIME]
     ]
-    # Few of all around begin when one of its own does, so that few have to be looked up.
-    at_once = np.flatnonzero(np.isin(table[:, 1], stops.begin_ns))
-    mine = [row for row in at_once.tolist() if (int(table[row, 0]), int(table[row, 1])) in own]
-    table = np.delete(table, mine, axis=0) if room else table[:0]
-    queue = table[:, 0]
-    table = table[np.lexsort((queue % PRIORITIES, topology.port_rank[queue // PRIORITIES], table[:, 2], table[:, 1]))]
+    own = np.lexsort((stops.queue, stops.begin_ns))
+    beside = np.zeros(len(table) if room else 0, np.bool_)
+    _not_among(table[: len(beside)], stops.queue[own], stops.begin_ns[own], beside)
+    table = table[: len(beside)][beside]
+    by_name = topology.port_rank[table[:, 0] // PRIORITIES] * PRIORITIES + table[:, 0] % PRIORITIES
+    table = table[np.lexsort((by_name, table[:, 2], table[:, 1]))]
     table = table[:: max(1, -(-len(table) // max(room, 1)))]
     return Stops(table[:, 0], table[:, 1], table[:, 2], topology.port_peer[table[:, 0] // PRIORITIES])
 
@@ -303,6 +328,22 @@ def _edges(
         if told not in known:
             edges[told, egress] = EdgeTally(edge.weight * usual // PPM, edge.passed_weight * usual // PPM, edge.ingress)
     return edges
+
+
+@kernel
+def _not_among(table: Ints, queue: Ints, begin_ns: Ints, found: npt.NDArray[np.bool_]) -> None:
+    """Marks the rows of a table (queue, begin, ...) that are no stop of some, which are in order of begin and queue."""
+    for row in range(len(table)):
+        low, high = 0, len(queue)
+        while low < high:
+            middle = (low + high) // 2
+            if begin_ns[middle] < table[row, 1] or (
+                begin_ns[middle] == table[row, 1] and queue[middle] < table[row, 0]
+            ):
+                low = middle + 1
+            else:
+                high = middle
+        found[row] = low == len(queue) or begin_ns[low] != table[row, 1] or queue[low] != table[row, 0]
 
 
 @kernel

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from analytics.compiled import kernel
-from analytics.layout import MAX_POLL_NS, Floats, Ints
+from analytics.layout import MAX_POLL_NS, Bools, Floats, Ints
 from analytics.thresholds import Readings
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import FlowRows, Sums
@@ -69,9 +69,13 @@ class _Tracks(NamedTuple):
 
 
 def held_bytes(
-    stops: Stops, rows: FlowRows, ways: Ways, seen: Mapping[int, set[int]], topology: Topology
+    stops: Stops, rows: FlowRows, ways: Ways, seen: Mapping[int, set[int]], topology: Topology,
+    unplaced: Bools | None = None,
 ) -> Held:  # fmt: skip
-    """What the stops found held; `seen` are the egress queues that depths speak for, by told queue (none: any may)."""
+    """What the stops found held; `seen` are the egress queues that depths speak for, by told queue (none: any may).
+
+    Flows by way of devices that are `unplaced` in time count for nothing in what stands at a device in all.
+    """
     rows = rows.where((rows.end_ns > rows.start_ns) & (rows.end_ns - rows.start_ns <= MAX_POLL_NS))
     sums = Sums(rows)
     rows = sums.rows
@@ -81,6 +85,11 @@ def held_bytes(
     parts: list[tuple[Ints, Ints, Ints]] = []
     readings = Readings(*np.zeros((4, len(stops.queue)), np.int64))
     buffers: dict[int, DeviceBytes] = {}
+    in_time = rows
+    if unplaced is not None and unplaced.any():
+        # Of such a flow many windows may seem to stand at a device that has sent them on long ago.
+        out_of_time = np.unique(rows.flow[unplaced[topology.port_device[rows.queue // PRIORITIES]]])
+        in_time = rows.where(~np.isin(rows.flow, out_of_time))
     looks = not_looked_at = 0
     for told, which in _by_queue(stops, topology):
         pauser = int(stops.pauser[which[0]])
@@ -98,7 +107,7 @@ def held_bytes(
         window_ns = _window_end(sent_ns, told, sums)
         stopped = (window_ns > sent_ns) & (window_ns <= stops.end_ns[which])
         if device not in buffers:
-            buffers[device] = DeviceBytes(device, rows, topology)
+            buffers[device] = DeviceBytes(device, in_time, topology)
         for first in range(0, len(which), STOPS_AT_ONCE):
             some = slice(first, first + STOPS_AT_ONCE)
             looked = []

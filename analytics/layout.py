@@ -15,7 +15,8 @@ MEMORY_NS = 20_000
 """W: a queue that may send again still causes pauses for the time that one XOFF threshold takes to drain
 (160-300 KB at 100 Gb/s are 13-25 us). Halved: mean blame distance x5, doubled: x1 to x1.3 (14 and 38 NS-3 traces)."""
 GAP_NS = 10_000_000
-"""A cascade closes after this long without a paused member."""
+"""A cascade closes after this long without a paused member: a step of collective traffic follows the last one sooner,
+and buffers of tens of megabytes have drained in it many times."""
 JOIN_SHARE = 0.1
 """A pause joins the cascades of causes and roots that have at least this share of its blame: what accepts a root."""
 ACTIVE_SHARE = 0.02

@@ -18,6 +18,7 @@ PCIE = "PCIe state of"
 PERIODS = "more or shorter polls: those that carry pause are"
 DURATIONS = "of the stops as durations: pause frames alone say how often, not how long"
 SILENT_DEVICE = "of the pause time as the stopped devices themselves count it"
+UNTOLD = "pause counters of"
 
 PARTS = ("time", "coverage", "evidence", "margin")
 RAISES: dict[str, str] = {
@@ -34,6 +35,7 @@ RAISES: dict[str, str] = {
     PERIODS: "time",
     DURATIONS: "coverage",
     SILENT_DEVICE: "coverage",
+    UNTOLD: "coverage",
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from analytics.compiled import inlined, kernel
+from analytics.compiled import index, inlined, kernel
 from analytics.layout import ROW_AMOUNT, ROW_COLUMNS, ROW_ORDER, ROW_QUEUE, ROW_START, ROW_TIME, ROW_TYPE
 from analytics.topology import PRIORITIES
 
@@ -30,20 +30,35 @@ def pick_in_order(rows: Ints, flows: Flows, port_rank: Ints, chosen: Ints, out: 
 
     `out` and `out_flows` have room for just those.
     """
-    order, spare = chosen.copy(), np.empty_like(chosen)
-    keys = rows[chosen, ROW_TIME]
-    least, most = (int(keys.min()), int(keys.max())) if len(keys) else (0, 0)
+    order, spare, keys = chosen.copy(), np.empty_like(chosen), np.empty_like(chosen)
+    least, most = map(int, _times(rows, chosen, keys))
     passes = -(-((most - least).bit_length() + TYPE_BITS) // DIGIT_BITS)
     if passes <= MOST_PASSES:
-        keys -= least
-        keys <<= TYPE_BITS
-        keys += rows[chosen, ROW_TYPE]
+        _with_types(rows, chosen, least, keys)
         _sort_keys(keys, order, np.empty_like(chosen), spare, np.empty(DIGITS, np.int64), passes)
     else:
         by_time = np.argsort(keys, kind="stable")
         keys, order = keys[by_time], order[by_time]
     # Of rows polled together some few have one time: to sort all rows by each column takes several times as long.
     _pick(rows, flows, port_rank, keys, order, np.empty_like(chosen), spare, out, out_flows)
+
+
+@kernel
+def _times(rows: Ints, chosen: Ints, keys: Ints) -> tuple[int, int]:
+    """Fills `keys` with the times of the chosen rows; returns the least and the largest (0, 0: there are none)."""
+    least = most = rows[chosen[0], ROW_TIME] if len(chosen) else 0
+    for place in range(len(chosen)):
+        time_ns = rows[index(chosen[place]), index(ROW_TIME)]
+        least, most = min(least, time_ns), max(most, time_ns)
+        keys[place] = time_ns
+    return least, most
+
+
+@kernel
+def _with_types(rows: Ints, chosen: Ints, least: int, keys: Ints) -> None:
+    """Makes keys of times: what they are after the least one, with the type of the row behind."""
+    for place in range(len(chosen)):
+        keys[place] = (keys[place] - least << TYPE_BITS) + rows[index(chosen[place]), index(ROW_TYPE)]
 
 
 @kernel
@@ -59,9 +74,10 @@ def _sort_keys(keys: Ints, order: Ints, spare_keys: Ints, spare: Ints, starts: I
         for digit in range(DIGITS):
             starts[digit], total = total, total + starts[digit]
         for place in range(len(keys)):
-            digit = keys[place] >> shift & DIGITS - 1
-            spare_keys[starts[digit]], spare[starts[digit]] = keys[place], order[place]
-            starts[digit] += 1
+            bucket = index(keys[place] >> shift & DIGITS - 1)
+            to = index(starts[bucket])
+            spare_keys[to], spare[to] = keys[place], order[place]
+            starts[bucket] += 1
         for place in range(len(keys)):
             keys[place], order[place] = spare_keys[place], spare[place]
 
@@ -81,9 +97,10 @@ def _pick(
         while end < len(keys) and keys[end] == keys[end - 1]:
             end += 1
         for place in range(begin, end):
+            row, to = index(order[place]), index(place)
             for column in range(ROW_COLUMNS):
-                out[place, column] = rows[order[place], column]
-            out_flows[place] = flows[order[place]]
+                out[to, index(column)] = rows[row, index(column)]
+            out_flows[to] = flows[row]
         _sort_ties(rows, flows, port_rank, keys, order, sorted_, spare, out, out_flows, begin, end)
         begin = end
 

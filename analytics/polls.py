@@ -1,7 +1,7 @@
 """Counters of the last few periods, as collectors and probes poll them, and what they say of one period.
 
 In: settled rows with the ports that they mean, and stops of devices that log them. Out: `Period`s of analytics.
-sampled_blame, by priority. All is held by event time alone, so that how rows arrived cannot matter.
+pause_graph, by priority. All is held by event time alone, so that how rows arrived cannot matter.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from analytics import layout
 from analytics.layout import Bools, Floats, Ints
+from analytics.pause_graph import Period
 from analytics.poll_windows import (
     CODES,
     COUNT_COLUMNS,
@@ -19,7 +20,6 @@ from analytics.poll_windows import (
     END,
     KEY,
     MARKED,
-    OWN,
     PAUSE_COLUMNS,
     RECEIVED,
     SENT,
@@ -31,9 +31,10 @@ from analytics.poll_windows import (
     count_up,
     sort_out,
 )
-from analytics.sampled_blame import Period
-from analytics.told_stops import LOG_END, LOG_KEY, Located, Stops, located, spread, told_stops
+from analytics.told_stops import LEAST_STOPS, LOG_END, LOG_KEY, Located, Stops, located, spread, told_stops
 from analytics.topology import PRIORITIES, Topology
+from analytics.transit import Transit
+from analytics.untold_stops import paused_ns_of_untold
 from stream.record import Events, words
 
 LOG_COLUMNS = 3
@@ -63,6 +64,8 @@ class Polls:
         self._tells_since: Ints = np.zeros((0, TABLES), np.int64)
         """By device and table, the end of the first row that it told."""
         self._held: Ints = np.zeros((0, 3), np.int64)
+        self._untold: Ints = np.zeros((0, 2), np.int64)
+        """Keys of stopped queues of devices that tell none, and where the period ended in which they were."""
         self._usual_ns = float(layout.MEMORY_NS)
         """How long a stop of the fabric lasted, when last some were counted and timed."""
 
@@ -111,11 +114,11 @@ class Polls:
         return min(begins)
 
     def told(
-        self, begin_ns: int, end_ns: int, known_ns: int, topology: Topology, logs: Bools, silent: Bools
+        self, begin_ns: int, end_ns: int, known_ns: int, topology: Topology, transit: Transit, logs: Bools
     ) -> list[Told]:
         """The stops of a period and what was counted in it, by priority, by rows that end up to `known_ns`.
 
-        `logs` and `silent`, bool (N,) by device: whether it logs its pauses, and whether it tells of none at all.
+        `logs`, bool (N,) by device: whether it logs its pauses.
         """
         self._grow(topology)
         length_ns = end_ns - begin_ns
@@ -123,9 +126,12 @@ class Polls:
         count = len(topology.port_peer)
         own, other = (by_queue(table, *near, count) for table in (self._own, self._other))
         found = located(own, other, begin_ns, end_ns)
+        # Whether its streams are up or not: both ends count the same frames, so that who is stopped has counted some.
+        silent = ~logs
+        silent[topology.port_device[own.keys // CODES]] = False
         stops, self._usual_ns = told_stops(
             found, (other.keys, spread(other, begin_ns, end_ns)), self._logged, begin_ns, end_ns, self._usual_ns,
-            topology, logs, silent,
+            topology, logs, silent, self._untold[self._untold[:, 1] == begin_ns, 0],
         )  # fmt: skip
         if not len(stops.ports):
             return []
@@ -139,10 +145,17 @@ class Polls:
             rows = table.between(begin_ns, known_ns)
             counts.seen[device[rows[rows[:, START] < end_ns, KEY] // CODES]] = True
         tells = (self._tells_since <= known_ns) & counts.seen[:, None]
-        return [
-            self._of_priority(place, priority, stops, counts, around, begin_ns, end_ns, tells, topology)
+        every = [
+            _timed(
+                self._of_priority(place, priority, stops, counts, around, begin_ns, end_ns, tells, topology),
+                topology, transit,
+            )
             for place, priority in enumerate(priorities)
-        ]
+        ]  # fmt: skip
+        untold = [each.stops.ports[each.stops.repaired] * CODES + each.priority for each in every]
+        keys = np.sort(np.concatenate([np.zeros(0, np.int64), *untold]))
+        self._untold = np.stack((keys, np.full(len(keys), end_ns)), axis=1)
+        return [each for each in every if len(each.stops.ports)]
 
     def _of_priority(
         self, place: int, priority: int, every: Stops, counts: Counts, around: Located | None, begin_ns: int,
@@ -165,7 +178,8 @@ class Polls:
         linked = np.flatnonzero((peer >= 0) & ~tells_bytes[topology.port_device])
         sent[linked] = received[peer[linked]]
         counted = tells_bytes.copy()
-        counted[topology.port_device[linked]] |= tells_bytes[topology.port_device[peer[linked]]]
+        told_by = tells_bytes[topology.port_device[peer[linked]]]
+        counted[topology.port_device[linked[told_by]]] = True
         peak = np.maximum(counts.peak[place], counts.peak[-1])
         before = np.maximum(counts.before[place, ports], counts.before[-1, ports])
         self._carry(ports * PRIORITIES + priority, ports, begin_ns, end_ns, before, peak, sent)
@@ -204,19 +218,19 @@ class Polls:
         twin = Polls()
         twin._own, twin._other, twin._counts = self._own.copy(), self._other.copy(), self._counts.copy()
         twin._logged, twin._tells_since = self._logged, self._tells_since.copy()
-        twin._held, twin._usual_ns = self._held, self._usual_ns
+        twin._held, twin._usual_ns, twin._untold = self._held, self._usual_ns, self._untold
         return twin
 
     def state(self) -> list[Any]:
         """Plain structures and arrays for a snapshot; the order in which rows came is of no matter."""
         tables = [table.state() for table in (self._own, self._other, self._counts)]
-        return [tables, self._logged, self._tells_since, self._held, self._usual_ns]
+        return [tables, self._logged, self._tells_since, self._held, self._usual_ns, self._untold]
 
     @classmethod
     def of_state(cls, state: list[Any]) -> Polls:
         """Continues from `state()`."""
         polls = cls()
-        tables, polls._logged, polls._tells_since, polls._held, polls._usual_ns = state
+        tables, polls._logged, polls._tells_since, polls._held, polls._usual_ns, polls._untold = state
         polls._own, polls._other, polls._counts = (Windows.of_state(table) for table in tables)
         polls._tells_since = polls._tells_since.copy()
         return polls
@@ -237,20 +251,36 @@ class Polls:
         self._held = held[
             np.append(held[1:, HELD_QUEUE] != held[:-1, HELD_QUEUE], np.ones(min(len(held), 1), np.bool_))
         ]
+        untold = self._untold.copy()
+        untold[:, 0] = meant[untold[:, 0] // CODES] * CODES + untold[:, 0] % CODES
+        self._untold = np.unique(untold, axis=0)
         for device, other in topology.moved_devices.items():
             self._tells_since[other] = np.minimum(self._tells_since[other], self._tells_since[device])
-
-    def tells_pauses(self, known_ns: int, topology: Topology) -> Bools:
-        """By device, whether it has told of stops of its own, in windows that ended up to a time."""
-        self._grow(topology)
-        told: Bools = self._tells_since[:, OWN] <= known_ns
-        return told
 
     def _grow(self, topology: Topology) -> None:
         missing = len(topology.devices) - len(self._tells_since)
         if missing > 0:
             none = np.full((missing, TABLES), layout.FOREVER)
             self._tells_since = np.concatenate((self._tells_since, none))
+
+
+def _timed(told: Told, topology: Topology, transit: Transit) -> Told:
+    """The same, with the stops of devices that tell none as long as what their neighbours tell makes them."""
+    repaired, period = told.stops.repaired, told.period
+    if not repaired.any():
+        return told
+    ports = told.stops.ports[repaired]
+    lasted_ns = paused_ns_of_untold(period, ports, topology, transit)
+    paused_ns, around_ns = period.paused_ns.copy(), period.around_ns.copy()
+    paused_ns[ports] = lasted_ns
+    around_ns[ports] = np.maximum(around_ns[ports], lasted_ns) if not told.aligned else lasted_ns
+    # One of which no frame tells went on only if that explains what its device stopped others for.
+    over = ports[(period.stops[ports] <= LEAST_STOPS) & (lasted_ns < layout.MEMORY_NS)]
+    number = period.stops.copy()
+    number[over] = paused_ns[over] = around_ns[over] = 0.0
+    stops = told.stops._replace(paused_ns=paused_ns[told.stops.ports])
+    period = period._replace(paused_ns=paused_ns, stops=number, around_ns=around_ns)
+    return told._replace(stops=stops.where(~np.isin(stops.ports, over)), period=period)
 
 
 def _known(logged: Ints) -> Ints:

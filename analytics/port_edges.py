@@ -11,6 +11,7 @@ and maximization find the flows of a network from loads of its links: Vardi, JAS
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,9 +49,10 @@ class Parts(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """Windows or stops of some ports: those of port p are the rows from first[p] on, in order of their starts."""
+    """Windows or stops: those of queue q are the rows from first[q] to before last[q], in order of their starts."""
 
     first: Ints
+    last: Ints
     start_ns: Ints
     end_ns: Ints
     amount: Ints
@@ -59,7 +61,7 @@ class _Spans(NamedTuple):
 def parts_by_ports(stops: Stops, pauses: Ints, windows: Ints, topology: Topology) -> Parts:
     """What the stops found, by bytes of ports.
 
-    `pauses`, of all queues: columns queue, begin and end; `windows`: those of PortWindows.
+    `pauses`, of all queues, any of them twice or more: columns queue, begin and end; `windows`: those of PortWindows.
     """
     found: list[tuple[Ints, Ints, Floats]] = []
     steps = not_looked_at = 0
@@ -67,36 +69,36 @@ def parts_by_ports(stops: Stops, pauses: Ints, windows: Ints, topology: Topology
     linked = (stops.pauser >= 0) & (topology.port_local[stops.pauser] >= 0)
     pauser = np.where(linked, topology.port_device[stops.pauser], -1)
     devices = [device for device in np.unique(pauser[pauser >= 0]).tolist() if not topology.is_host[device]]
-    for device in sorted(devices, key=lambda device: topology.devices[device]):
-        for priority in range(PRIORITIES):
-            which = np.flatnonzero((pauser == device) & (stops.queue % PRIORITIES == priority))
-            if not len(which):
+    place = _places(devices, topology)
+    depths_of, bytes_of = _spans(windows, 1, place), _spans(windows, 0, place)
+    stops_of = _spans(_as_windows(pauses[np.argsort(pauses[:, 1], kind="stable")]), 0, place)
+    of_group = np.where(np.isin(pauser, devices), pauser * PRIORITIES + stops.queue % PRIORITIES, -1)
+    groups = [divmod(group, PRIORITIES) for group in np.unique(of_group[of_group >= 0]).tolist()]
+    for device, priority in sorted(groups, key=lambda group: (topology.devices[group[0]], group[1])):
+        which = np.flatnonzero(of_group == device * PRIORITIES + priority)
+        ports = topology.fan_ports[topology.fan_start[device] : topology.fan_start[device + 1]]
+        queues = ports * PRIORITIES + priority
+        sent_ns = stops.begin_ns[which] - topology.port_delay_ns[stops.queue[which] // PRIORITIES]
+        ingress = topology.port_local[stops.pauser[which]]
+        may = topology.feasible[topology.feasible_start[device] : topology.feasible_start[device + 1]]
+        may = may.reshape(len(ports), len(ports))
+        depths = _of_queues(depths_of, place[queues])
+        held = np.zeros((len(which), len(ports)))
+        _held(sent_ns, depths, _of_queues(stops_of, place[queues]), topology.port_speed_mbps[ports], held)
+        held *= may[ingress]
+        if (np.count_nonzero(held, axis=1) > 1).any():
+            cells = _cells(bytes_of, place, queues, topology)
+            needed = len(cells.came) * len(ports) ** 2 * (PASSES + 1) * ROUNDS
+            if steps + needed > MAX_STEPS:
+                not_looked_at += len(which)
                 continue
-            ports = topology.fan_ports[topology.fan_start[device] : topology.fan_start[device + 1]]
-            queues = ports * PRIORITIES + priority
-            sent_ns = stops.begin_ns[which] - topology.port_delay_ns[stops.queue[which] // PRIORITIES]
-            ingress = topology.port_local[stops.pauser[which]]
-            may = topology.feasible[topology.feasible_start[device] : topology.feasible_start[device + 1]]
-            may = may.reshape(len(ports), len(ports))
-            own = windows[np.isin(windows[:, QUEUE], queues)]
-            depths = _spans(own[own[:, IS_DEPTH] == 1], queues)
-            held = np.zeros((len(which), len(ports)))
-            stopped = _spans(_as_windows(pauses[np.isin(pauses[:, 0], queues)]), queues)
-            _held(sent_ns, depths, stopped, topology.port_speed_mbps[ports], held)
-            held *= may[ingress]
-            if (np.count_nonzero(held, axis=1) > 1).any():
-                cells = _cells(own[own[:, IS_DEPTH] == 0], windows, queues, topology)
-                needed = len(cells.came) * len(ports) ** 2 * (PASSES + 1) * ROUNDS
-                if steps + needed > MAX_STEPS:
-                    not_looked_at += len(which)
-                    continue
-                steps += needed
-                if len(cells.came):
-                    order = np.argsort(sent_ns, kind="stable")
-                    held[order] *= _mixed(cells, depths, may, sent_ns[order], ingress[order], held[order])
-            total = held.sum(axis=1)
-            at, local = np.nonzero(held)
-            found.append((which[at], queues[local], held[at, local] / total[at]))
+            steps += needed
+            if len(cells.came):
+                order = np.argsort(sent_ns, kind="stable")
+                held[order] *= _mixed(cells, depths, may, sent_ns[order], ingress[order], held[order])
+        total = held.sum(axis=1)
+        at, local = np.nonzero(held)
+        found.append((which[at], queues[local], held[at, local] / total[at]))
     if not found:
         none = np.zeros(0, np.int64)
         return Parts(none, none, np.zeros(0), not_looked_at)
@@ -116,10 +118,12 @@ def alone_bytes(stops: Stops, windows: Ints, topology: Topology) -> float:
     rows = FlowRows(np.zeros(len(sent), np.uint64), sent[:, QUEUE], sent[:, START], sent[:, END], sent[:, AMOUNT])
     parts = parts_of_one_alone(stops.queue, stops.begin_ns, stops.end_ns, pauser)
     sharing = (FREE_PARTS + 1) / parts - FREE_PARTS
-    spans = _spans(sent[np.isin(sent[:, QUEUE], stops.queue)], np.unique(stops.queue))
-    told = np.searchsorted(np.unique(stops.queue), stops.queue)
-    ends = np.zeros(len(told), np.int64)
-    _ends_of_windows(stops.begin_ns - topology.port_delay_ns[stops.queue // PRIORITIES], told, spans, ends)
+    told = np.unique(stops.queue)
+    place = np.full(len(topology.ports) * PRIORITIES, -1, np.int64)
+    place[told] = np.arange(len(told))
+    ends = np.zeros(len(stops.queue), np.int64)
+    sent_ns = stops.begin_ns - topology.port_delay_ns[stops.queue // PRIORITIES]
+    _ends_of_windows(sent_ns, place[stops.queue], _spans(sent, 0, place), ends)
     read = (ends > 0) & (ends <= stops.end_ns)
     found = [np.zeros(0)]
     for device in np.unique(pauser[read & (pauser >= 0)]).tolist():
@@ -139,17 +143,17 @@ class _Cells(NamedTuple):
     left: Floats
 
 
-def _cells(left: Ints, windows: Ints, queues: Ints, topology: Topology) -> _Cells:
+def _cells(sent: _Spans, place: Ints, queues: Ints, topology: Topology) -> _Cells:
     """Bytes of a window are taken to flow evenly; what came is what left the other ends of the links, and their delay
     later."""
-    bounds = np.unique(left[:, [START, END]])
     port = queues // PRIORITIES
     peers = topology.port_peer[port] * PRIORITIES + queues % PRIORITIES
-    came = windows[np.isin(windows[:, QUEUE], peers) & (windows[:, IS_DEPTH] == 0)]
+    left, came = _of_queues(sent, place[queues]), _of_queues(sent, np.where(peers >= 0, place[peers], -1))
+    own = [slice(*ends) for ends in zip(left.first.tolist(), left.last.tolist(), strict=True)]
+    bounds = np.unique(np.concatenate([times[rows] for times in (left.start_ns, left.end_ns) for rows in own]))
     tables = []
-    for rows, of, delay_ns in ((came, peers, topology.port_delay_ns[port]), (left, queues, np.zeros_like(port))):
+    for spans, delay_ns in ((came, topology.port_delay_ns[port]), (left, np.zeros_like(port))):
         table = np.zeros((max(len(bounds) - 1, 0), len(queues)))
-        spans = _spans(rows, of)
         if len(table):
             _spread(spans, delay_ns, bounds, table)
         tables.append(table)
@@ -162,14 +166,60 @@ def _as_windows(pauses: Ints) -> Ints:
     return np.stack((pauses[:, 2], pauses[:, 1], pauses[:, 0], nothing, nothing), axis=1)
 
 
-def _spans(rows: Ints, queues: Ints) -> _Spans:
-    """Rows by queue, alike ones in an order that does not tell in which one they came."""
-    by_queue = np.argsort(queues, kind="stable")
-    port = by_queue[np.searchsorted(queues[by_queue], rows[:, QUEUE])] if len(rows) else np.zeros(0, np.int64)
-    order = np.lexsort((rows[:, AMOUNT], rows[:, END], rows[:, START], port))
-    first = np.concatenate(([0], np.cumsum(np.bincount(port, minlength=len(queues))))).astype(np.int64)
-    rows = rows[order]
-    return _Spans(first, rows[:, START].copy(), rows[:, END].copy(), rows[:, AMOUNT].copy())
+def _places(devices: Sequence[int], topology: Topology) -> Ints:
+    """By queue, a number from 0 on for those of some devices and for those that send to them; -1 for all others."""
+    place = np.full(len(topology.ports) * PRIORITIES, -1, np.int64)
+    ports = [topology.fan_ports[topology.fan_start[device] : topology.fan_start[device + 1]] for device in devices]
+    own = np.concatenate([np.zeros(0, np.int64), *ports])
+    peers = topology.port_peer[own]
+    asked = np.unique(np.concatenate((own, peers[peers >= 0])))
+    place.reshape(-1, PRIORITIES)[asked] = np.arange(len(asked) * PRIORITIES).reshape(-1, PRIORITIES)
+    return place
+
+
+def _spans(rows: Ints, is_depth: int, place: Ints) -> _Spans:
+    """Rows by the place of their queue, alike ones in an order that does not tell in which one they came."""
+    bounds, spans = np.zeros(int(place.max(initial=-1)) + 2, np.int64), np.empty((3, len(rows)), np.int64)
+    if not _by_place(rows, is_depth, place, bounds, bounds.copy(), spans):
+        # Windows come in order of time, but not where they are of several lengths, or from a snapshot.
+        rows = rows[np.lexsort((rows[:, AMOUNT], rows[:, END], rows[:, START]))]
+        bounds[:] = 0
+        _by_place(rows, is_depth, place, bounds, bounds.copy(), spans)
+    return _Spans(bounds[:-1], bounds[1:], *spans)
+
+
+def _of_queues(spans: _Spans, places: Ints) -> _Spans:
+    """Those of the queues at some places alone; of a place of -1 there are none."""
+    first, last = spans.first[places], spans.last[places]
+    return spans._replace(first=first, last=np.where(places >= 0, last, first))
+
+
+@kernel
+def _by_place(rows: Ints, is_depth: int, place: Ints, bounds: Ints, at: Ints, spans: Ints) -> bool:
+    """Fills `spans` (starts, ends, amounts) by place, the rows of each as they came; False if they are not in order.
+
+    Those of place p are from bounds[p] to bounds[p + 1]; `bounds` and `at` are 0 to begin with.
+    """
+    for row in range(len(rows)):
+        here = place[rows[row, QUEUE]]
+        if here >= 0 and rows[row, IS_DEPTH] == is_depth:
+            bounds[here + 1] += 1
+    for here in range(1, len(bounds)):
+        bounds[here] += bounds[here - 1]
+        at[here - 1] = bounds[here - 1]
+    start_ns, end_ns, amount = spans
+    for row in range(len(rows)):
+        here = place[rows[row, QUEUE]]
+        if here < 0 or rows[row, IS_DEPTH] != is_depth:
+            continue
+        to = at[here]
+        start_ns[to], end_ns[to], amount[to] = rows[row, START], rows[row, END], rows[row, AMOUNT]
+        if to > bounds[here]:
+            later, longer = start_ns[to] - start_ns[to - 1], end_ns[to] - end_ns[to - 1]
+            if later < 0 or (later == 0 and (longer < 0 or (longer == 0 and amount[to] < amount[to - 1]))):
+                return False
+        at[here] += 1
+    return True
 
 
 def _mixed(cells: _Cells, depths: _Spans, may: Bools, sent_ns: Ints, ingress: Ints, held: Floats) -> Floats:
@@ -203,7 +253,7 @@ def _last_from(start_ns: Ints, first: int, last: int, time_ns: int) -> int:
 def _spread(spans: _Spans, delay_ns: Ints, bounds_ns: Ints, table: Floats) -> None:
     """Adds the bytes of windows to the pieces of time that they cover."""
     for port in range(len(delay_ns)):
-        for row in range(spans.first[port], spans.first[port + 1]):
+        for row in range(spans.first[port], spans.last[port]):
             start_ns, end_ns = spans.start_ns[row] + delay_ns[port], spans.end_ns[row] + delay_ns[port]
             cell = max(_last_from(bounds_ns, 0, len(bounds_ns), start_ns), 0)
             while cell < len(table) and bounds_ns[cell] < end_ns:
@@ -216,8 +266,8 @@ def _spread(spans: _Spans, delay_ns: Ints, bounds_ns: Ints, table: Floats) -> No
 @kernel
 def _highest(spans: _Spans, bounds_ns: Ints, table: Floats) -> None:
     """The greatest depth of the windows that meet each piece of time."""
-    for port in range(len(spans.first) - 1):
-        for row in range(spans.first[port], spans.first[port + 1]):
+    for port in range(len(spans.first)):
+        for row in range(spans.first[port], spans.last[port]):
             cell = max(_last_from(bounds_ns, 0, len(bounds_ns), spans.start_ns[row]), 0)
             while cell < len(table) and bounds_ns[cell] < spans.end_ns[row]:
                 if bounds_ns[cell + 1] > spans.start_ns[row]:
@@ -229,7 +279,7 @@ def _highest(spans: _Spans, bounds_ns: Ints, table: Floats) -> None:
 def _ends_of_windows(instants: Ints, port: Ints, spans: _Spans, ends_ns: Ints) -> None:
     """When the window of each one's port that holds the instant ends; untouched where none does."""
     for i in range(len(instants)):
-        row = _last_from(spans.start_ns, spans.first[port[i]], spans.first[port[i] + 1], instants[i])
+        row = _last_from(spans.start_ns, spans.first[port[i]], spans.last[port[i]], instants[i])
         if row >= spans.first[port[i]] and spans.end_ns[row] > instants[i]:
             ends_ns[i] = spans.end_ns[row]
 
@@ -242,11 +292,11 @@ def _held(instants: Ints, depths: _Spans, stops: _Spans, speed_mbps: Ints, held:
     before. Another one holds its window's peak for as long as that takes to drain at line rate, of the window's time.
     """
     for port in range(len(speed_mbps)):
-        first, last = depths.first[port], depths.first[port + 1]
+        first, last = depths.first[port], depths.last[port]
         for i in range(len(instants)):
             time_ns = instants[i]
             row = _last_from(depths.start_ns, first, last, time_ns)
-            stop = _last_from(stops.start_ns, stops.first[port], stops.first[port + 1], time_ns)
+            stop = _last_from(stops.start_ns, stops.first[port], stops.last[port], time_ns)
             if stop >= stops.first[port] and stops.end_ns[stop] >= time_ns:
                 begin_ns = stops.start_ns[stop]
                 height = 0

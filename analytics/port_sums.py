@@ -11,7 +11,7 @@ import numpy as np
 
 from analytics import layout
 from analytics.layout import Floats, Ints
-from analytics.sampled_blame import Period
+from analytics.pause_graph import Period
 from analytics.topology import Topology
 
 SENT, SENT_STOPPED, ACTIVE_NS, HELD_NS, SENT_HELD = range(5)

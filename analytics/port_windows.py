@@ -27,6 +27,8 @@ class PortWindows:
         """Pieces as they came, none of which is ever changed."""
         self._newest_ns: list[int] = []
         """The end of the newest window of each piece."""
+        self._of_bytes: list[bool] = []
+        """Whether there are windows of bytes in each piece."""
 
     def take(self, rows: Ints) -> None:
         """Takes the kernel's rows in."""
@@ -34,22 +36,27 @@ class PortWindows:
         if count := _keep(rows, room):
             self._append(room if count == len(room) else room[:count].copy())
 
-    def near(self, start_ns: int, end_ns: int, wanted: Bools) -> Ints:
-        """Windows of some ports that ended around a cascade of these times; `wanted` is by port.
+    def near(self, start_ns: int, end_ns: int, wanted: Bools, depths: bool = True) -> Ints:
+        """Windows of some ports that ended around a cascade of these times, of bytes alone or with those of depths.
 
-        Columns END, START, QUEUE, AMOUNT and IS_DEPTH, in no order. Of more than MAX_WINDOWS of all ports the newest,
-        whatever else is kept, so that it does not depend on how rows arrived.
+        `wanted` is by port. Columns END, START, QUEUE, AMOUNT and IS_DEPTH, in no order. Of more than MAX_WINDOWS of
+        all ports the newest, whatever else is kept, so that it does not depend on how rows arrived.
         """
         from_ns, until_ns = start_ns - layout.GAP_NS, end_ns + layout.GAP_NS
         if self._count > MAX_WINDOWS:
             times_ns = np.concatenate([part[:, END] for part in self._parts])
             from_ns = max(from_ns, _newest_since(times_ns[times_ns <= until_ns]))
         found = [np.zeros((0, 5), np.int64)]
-        for part, newest_ns in zip(self._parts, self._newest_ns, strict=True):
-            if newest_ns >= from_ns:
+        for part, newest_ns, of_bytes in zip(self._parts, self._newest_ns, self._of_bytes, strict=True):
+            if newest_ns >= from_ns and (depths or of_bytes):
                 room = np.empty_like(part)
-                found.append(room[: _pick(part, from_ns, until_ns, wanted, room)].copy())
+                found.append(room[: _pick(part, from_ns, until_ns, wanted, depths, room)].copy())
         return np.concatenate(found)
+
+    @property
+    def tell_of_bytes(self) -> bool:
+        """Whether there are any windows of bytes."""
+        return any(self._of_bytes)
 
     def forget(self, before_ns: int, closed_ns: int) -> int:
         """Drops what no cascade can ask for any more; those that ended before `closed_ns` have closed.
@@ -60,13 +67,14 @@ class PortWindows:
         if len(kept) < len(self._parts):
             self._parts = [self._parts[number] for number in kept]
             self._newest_ns = [self._newest_ns[number] for number in kept]
+            self._of_bytes = [self._of_bytes[number] for number in kept]
         if self._count <= MAX_WINDOWS:
             return 0
         windows = self._all()
         times_ns = windows[:, END]
         wanted = times_ns >= before_ns
         chosen = wanted & (times_ns >= _newest_since(times_ns[times_ns <= closed_ns + layout.GAP_NS]))
-        self._parts, self._newest_ns = [], []
+        self._parts, self._newest_ns, self._of_bytes = [], [], []
         if chosen.any():
             self._append(windows[chosen])
         return int(wanted.sum() - chosen.sum())
@@ -84,7 +92,7 @@ class PortWindows:
     def copy(self) -> PortWindows:
         """A copy that further rows change alone."""
         twin = PortWindows()
-        twin._parts, twin._newest_ns = list(self._parts), list(self._newest_ns)
+        twin._parts, twin._newest_ns, twin._of_bytes = list(self._parts), list(self._newest_ns), list(self._of_bytes)
         return twin
 
     def state(self) -> Ints:
@@ -94,7 +102,7 @@ class PortWindows:
 
     def load(self, state: Ints) -> None:
         """Continues from `state()`."""
-        self._parts, self._newest_ns = [], []
+        self._parts, self._newest_ns, self._of_bytes = [], [], []
         if len(state):
             self._append(state)
 
@@ -105,6 +113,7 @@ class PortWindows:
     def _append(self, part: Ints) -> None:
         self._parts.append(part)
         self._newest_ns.append(int(part[:, END].max()))
+        self._of_bytes.append(not part[:, IS_DEPTH].all())
 
     def _all(self) -> Ints:
         return np.concatenate([np.zeros((0, 5), np.int64), *self._parts])
@@ -134,10 +143,12 @@ def _keep(rows: Ints, out: Ints) -> int:
 
 
 @kernel
-def _pick(part: Ints, from_ns: int, until_ns: int, wanted: Bools, out: Ints) -> int:
+def _pick(part: Ints, from_ns: int, until_ns: int, wanted: Bools, depths: bool, out: Ints) -> int:
     """Copies the windows of some ports and times; returns how many there are."""
     count = 0
     for row in range(len(part)):
+        if not depths and part[row, IS_DEPTH]:
+            continue
         if from_ns <= part[row, END] <= until_ns and wanted[part[row, QUEUE] // PRIORITIES]:
             for column in range(5):
                 out[count, column] = part[row, column]

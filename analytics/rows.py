@@ -90,7 +90,8 @@ def add_window_rows(
     Returns the latest time of any row, NEVER where there is none.
     """
     rows, flows = store.room(len(events))
-    count, longer, newest_ns = _windows(words(events), ports, horizon_ns, cursor_ns, rows, flows.view(np.int64))
+    told = _windows(words(events), ports, horizon_ns, cursor_ns, rows, flows.view(np.int64))
+    count, longer, newest_ns = map(int, told)
     counters["windows_longer_than_announced"] += longer
     of_flows = np.flatnonzero(rows[:count, layout.ROW_TYPE] == layout.FLOW)
     rows[of_flows, layout.ROW_ORDER] = known.destinations(flows[of_flows], rows[of_flows, layout.ROW_END], topology)

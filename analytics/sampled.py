@@ -150,8 +150,7 @@ class Sampled:
         """Looks at one period, then goes on to the next; where no cascade is open, to the next window of pauses."""
         begin_ns, end_ns = self._next_ns, self._next_ns + self._period_ns
         logs = self._logs(due_ns, topology)
-        silent = self._silent(begin_ns, end_ns, due_ns, topology, announced, logs)
-        told = self.polls.told(begin_ns, end_ns, due_ns, topology, logs, silent)
+        told = self.polls.told(begin_ns, end_ns, due_ns, topology, self._transit, logs)
         self._follow(told, begin_ns, end_ns)
         for priority in told:
             self._take_period(priority, begin_ns, end_ns, topology, logs)
@@ -174,12 +173,6 @@ class Sampled:
         if missing > 0:
             self._logged_since = np.append(self._logged_since, np.full(missing, layout.FOREVER))
 
-    def _silent(
-        self, begin_ns: int, end_ns: int, known_ns: int, topology: Topology, announced: Announced, logs: Bools
-    ) -> Bools:
-        told = self.polls.tells_pauses(known_ns, topology) | logs
-        return ~(told | announced.reported(begin_ns, end_ns, topology.devices, topology.names))
-
     def _follow(self, told: list[Told], begin_ns: int, end_ns: int) -> None:
         """Takes the share of the period that each queue was stopped into its baseline."""
         queues = [part.stops.ports * PRIORITIES + part.priority for part in told]
@@ -192,6 +185,8 @@ class Sampled:
         )
 
     def _take_period(self, told: Told, begin_ns: int, end_ns: int, topology: Topology, logs: Bools) -> None:
+        if told.stops.logged.all() and not len(self.cascades):
+            return  # the engine tells of all of them
         for blamed in blame_period(told.period, topology, self._transit):
             for group in _groups(blamed):
                 self._take_group(told, blamed, group, begin_ns, end_ns, topology, logs)

@@ -15,9 +15,11 @@ from analytics import layout
 from analytics.bounds import ENOUGH_PERIODS
 from analytics.layout import Ints
 from analytics.ledger import EdgeTally, Ledger, QueueTally
+from analytics.pair_sums import PairSums
+from analytics.pause_graph import FAINT, HEDGE, MAIN, RULES
 from analytics.polls import Told
 from analytics.port_sums import PortSums
-from analytics.sampled_blame import FAINT, HEDGE, MAIN, RULES, Blamed
+from analytics.sampled_blame import Blamed
 from analytics.topology import PRIORITIES, Topology
 
 JITTER = 1.1
@@ -41,8 +43,9 @@ class Part:
 
     `periods`: how many polls carry pause; `length_ns`: of the longest of them; `members`: by root, paused ns by each
     rule; `durations`, `repaired`: of the stops those with known durations, and of paused time that of silent devices;
-    `exact`, `sampled`: devices; `ports`: state of ports in the engine's layout; `held`: by egress port, the least time
-    in which it held what others were stopped for and could send it, and the bytes that it sent in the polls of that;
+    `untold`: devices that were stopped and tell no pauses; `exact`, `sampled`: devices; `ports`: state of ports in the
+    engine's layout; `held`: by egress port, the least time in which it held what others were stopped for and could send
+    it, and the bytes that it sent in the polls of that;
     `excess`: by queue, stopped time beyond the usual; `evidence`: by device that pauses, bits REPORTS_* of what it
     told; `hedged`: fewer than ENOUGH_PERIODS.
     """
@@ -52,6 +55,7 @@ class Part:
     members: dict[int, list[float]]
     durations: float
     repaired: float
+    untold: tuple[int, ...]
     exact: tuple[int, ...]
     sampled: tuple[int, ...]
     ports: Ints
@@ -74,13 +78,15 @@ class SampledCascade:
     queues: dict[int, list[float]] = field(default_factory=dict)
     edges: dict[tuple[int, int], list[float]] = field(default_factory=dict)
     """By (told queue, egress queue): XOFFs that it caused, those that it passed on, the ingress port."""
-    blamed: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+    blamed: PairSums = field(default_factory=lambda: PairSums(2))
     """By (told queue, root): paused ns, by the main rule and by the mean of several."""
     members: dict[int, list[float]] = field(default_factory=dict)
     ports: PortSums = field(default_factory=PortSums)
     counted_stops: float = 0.0
     timed_stops: float = 0.0
     repaired_ns: float = 0.0
+    untold: set[int] = field(default_factory=set)
+    """Devices whose stops the other ends of their links told."""
     exact: set[int] = field(default_factory=set)
     sampled: set[int] = field(default_factory=set)
     evidence: dict[int, int] = field(default_factory=dict)
@@ -110,7 +116,8 @@ class SampledCascade:
             mine[MEAN_STOP] = max(mine[MEAN_STOP], sums[MEAN_STOP], mine[ALONE], sums[ALONE])
             mine[ALONE] = 0.0
         self.ports.join(other.ports)
-        for name_of in ("edges", "blamed", "members"):
+        self.blamed.join(other.blamed)
+        for name_of in ("edges", "members"):
             own: dict[Any, list[float]] = getattr(self, name_of)
             for key, sums in getattr(other, name_of).items():
                 if key not in own:
@@ -123,6 +130,7 @@ class SampledCascade:
         self.counted_stops += other.counted_stops
         self.timed_stops += other.timed_stops
         self.repaired_ns += other.repaired_ns
+        self.untold |= other.untold
         self.exact |= other.exact
         self.sampled |= other.sampled
         for device, bits in other.evidence.items():
@@ -154,7 +162,9 @@ class SampledCascade:
         self.length_ns = max(self.length_ns, length_ns, int(told.stops.length_ns[at].max(initial=0.0)))
         self.counted_stops += float(period.stops[ports].sum())
         self.timed_stops += float(period.stops[ports][~told.stops.estimated[at]].sum())
-        self.repaired_ns += float(paused[told.stops.repaired[at]].sum())
+        repaired = told.stops.repaired[at]
+        self.repaired_ns += float(paused[repaired].sum())
+        self.untold |= set(topology.port_device[ports[repaired]].tolist())
         for port in ports.tolist():
             self._add_queue(told, port, begin_ns, end_ns, topology, logs, usual)
         priority = told.priority
@@ -189,16 +199,12 @@ class SampledCascade:
         told_shares = np.stack((shares[MAIN], hedge))
         clear = told_shares.max(axis=0) >= FAINT
         masses = told_shares * paused[None, :, None]
-        for place, column in np.argwhere(clear).tolist():
-            mass = self.blamed.setdefault((int(ports[place]) * PRIORITIES + priority, roots[column]), [0.0, 0.0])
-            mass[0] += float(masses[0, place, column])
-            mass[1] += float(masses[1, place, column])
+        queues = ports * PRIORITIES + priority
+        stops_at, roots_at = np.nonzero(clear)
+        self.blamed.add(queues[stops_at], np.array(roots, np.int64)[roots_at], masses[:, stops_at, roots_at].T)
         rest = np.where(clear[None], 0.0, masses).sum(axis=2)
-        for place in np.flatnonzero(rest.max(axis=0) > 0.0).tolist():
-            key = int(ports[place]) * PRIORITIES + priority, layout.ROOT_OTHER
-            mass = self.blamed.setdefault(key, [0.0, 0.0])
-            mass[0] += float(rest[0, place])
-            mass[1] += float(rest[1, place])
+        left_at = np.flatnonzero(rest.max(axis=0) > 0.0)
+        self.blamed.add(queues[left_at], np.full(len(left_at), layout.ROOT_OTHER), rest[:, left_at].T)
         columns = np.flatnonzero((shares[MAIN] >= layout.ACTIVE_SHARE).any(axis=0)).tolist()
         active = [_siblings(roots[column], topology) for column in columns]
         if active:
@@ -266,9 +272,7 @@ class SampledCascade:
             )
         for key, (weight, passed, ingress) in self.edges.items():
             ledger.edges[key] = EdgeTally(round(weight * 1e6), round(passed * 1e6), int(ingress))
-        for key, mass in self.blamed.items():
-            if ns := round(mass[hedged]):
-                ledger.blamed_ns[key] = ns
+        ledger.blamed_ns.update(self.blamed.rounded(int(hedged)))
         paused_ns = sum(sums[PAUSED] for sums in self.queues.values())
         part = Part(
             periods=self.periods,
@@ -276,6 +280,7 @@ class SampledCascade:
             members={root: list(sums) for root, sums in self.members.items()},
             durations=self.timed_stops / self.counted_stops if self.counted_stops else 1.0,
             repaired=self.repaired_ns / paused_ns if paused_ns else 0.0,
+            untold=tuple(sorted(self.untold)),
             exact=tuple(sorted(self.exact)),
             sampled=tuple(sorted(self.sampled)),
             ports=self.ports.state_of_ports(topology),
@@ -290,36 +295,40 @@ class SampledCascade:
     def copy(self) -> SampledCascade:
         """A copy that further periods change alone."""
         twin = copy.copy(self)
-        for name in ("queues", "edges", "blamed", "members"):
+        for name in ("queues", "edges", "members"):
             setattr(twin, name, {key: list(sums) for key, sums in getattr(self, name).items()})
         twin.ports, twin.evidence, twin.former_ids = self.ports.copy(), dict(self.evidence), list(self.former_ids)
-        twin.exact, twin.sampled = set(self.exact), set(self.sampled)
+        twin.blamed = self.blamed.copy()
+        twin.untold, twin.exact, twin.sampled = set(self.untold), set(self.exact), set(self.sampled)
         return twin
 
     def state(self) -> list[Any]:
         """Plain lists for a snapshot."""
         tables = [
             [[*_parts(key), *sums] for key, sums in getattr(self, name).items()]
-            for name in ("queues", "edges", "blamed", "members")
+            for name in ("queues", "edges", "members")
         ]
         return [
-            self.start_ns, self.first_queue, self.last_ns, self.periods, self.length_ns, tables, self.ports.state(),
+            self.start_ns, self.first_queue, self.last_ns, self.periods, self.length_ns, tables, self.blamed.state(),
+            self.ports.state(),
             self.counted_stops,
-            self.timed_stops, self.repaired_ns, sorted(self.exact), sorted(self.sampled),
+            self.timed_stops, self.repaired_ns, sorted(self.untold), sorted(self.exact), sorted(self.sampled),
             [list(entry) for entry in self.evidence.items()], self.former_ids, self.polled_ns,
         ]  # fmt: skip
 
     @classmethod
     def of_state(cls, state: list[Any]) -> SampledCascade:
         """Continues from `state()`."""
-        start_ns, first_queue, last_ns, periods, length_ns, tables, ports, counted, timed, repaired, *rest = state
-        exact, sampled, evidence, former_ids, polled_ns = rest
-        queues, edges, blamed, members = tables
+        start_ns, first_queue, last_ns, periods, length_ns, tables, blamed, ports, counted, timed, repaired, *rest = (
+            state
+        )
+        untold, exact, sampled, evidence, former_ids, polled_ns = rest
+        queues, edges, members = tables
         return cls(
             start_ns, first_queue, last_ns, periods, length_ns,
             {row[0]: row[1:] for row in queues}, {(row[0], row[1]): row[2:] for row in edges},
-            {(row[0], row[1]): row[2:] for row in blamed}, {row[0]: row[1:] for row in members},
-            PortSums.of_state(ports), counted, timed, repaired, set(exact), set(sampled), dict(evidence),
+            PairSums.of_state(blamed), {row[0]: row[1:] for row in members},
+            PortSums.of_state(ports), counted, timed, repaired, set(untold), set(exact), set(sampled), dict(evidence),
             list(former_ids), polled_ns,
         )  # fmt: skip
 
@@ -343,9 +352,10 @@ class SampledCascade:
         for sums in self.queues.values():
             sums[PAUSER] = float(ports.get(int(sums[PAUSER]), int(sums[PAUSER])))
         self.edges = {(queue(one), queue(other)): sums for (one, other), sums in self.edges.items()}
-        self.blamed = {(queue(one), root(other)): sums for (one, other), sums in self.blamed.items()}
+        self.blamed = self.blamed.moved(queue, root)
         self.members = {root(number): sums for number, sums in self.members.items()}
         self.ports.carry(ports)
+        self.untold = {devices.get(device, device) for device in self.untold}
         self.exact = {devices.get(device, device) for device in self.exact}
         self.sampled = {devices.get(device, device) for device in self.sampled}
         self.evidence = {devices.get(device, device): bits for device, bits in self.evidence.items()}

@@ -24,16 +24,21 @@ from stream.kinds import STEP_TIME
 APART = 10
 MAX_NAMED = 4
 MAX_BEHIND = 3
+COMPUTE = "compute"
 CASCADE, NOT_THE_FABRIC, UNKNOWN = "cascade", CLASS, "unknown"
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """A rank that was waited for, in how many of the long steps, and how much later than the median rank it was."""
+    """A rank that was waited for, in how many of the long steps, and how much later than the median rank it was.
+
+    `nic`: the port of its host that it sends by, "" where no fact tells.
+    """
 
     device: str
     rank: str
     steps: int
     late_ns: int
+    nic: str = ""
 
 
 class Stall(msgspec.Struct, frozen=True):
@@ -43,6 +48,10 @@ class Stall(msgspec.Struct, frozen=True):
     waited at the barrier in them, fault or not: the last one's time less the median one's, times ranks.
     `mean_ns`, `mean_usual_ns`: of a rank, over all ranks, in these steps and before. `ranks_behind`: the smallest set
     that was last together, none where no rank stands out. `own_compute`: whether ranks were judged by compute alone.
+    `mean_of_compute`: whether the means are of compute alone, or of whole steps. `job_name`: the name of the job, of
+    which `job` is the hash in hexadecimal; "" where no fact tells. `inferred`: steps are taken from the bytes of hosts.
+    `layer`: where it began, as analytics/layers.py has it: compute (the host), pcie, nic, link, queue, storage or
+    application; "" where that is not known, or only suspected.
     `cause`: `cascade` (their ids in `cascades`, and where each began in `began`), `not_the_fabric`, or `unknown`.
     """
 
@@ -64,6 +73,10 @@ class Stall(msgspec.Struct, frozen=True):
     cause: str = UNKNOWN
     cascades: tuple[str, ...] = ()
     began: tuple[str, ...] = ()
+    job_name: str = ""
+    inferred: bool = False
+    mean_of_compute: bool = True
+    layer: str = ""
 
 
 @dataclass(slots=True)
@@ -78,6 +91,7 @@ class _Step:
     usual_ns: int
     waiting_ns: int
     mean_ns: int
+    mean_of_compute: bool
     own_compute: bool
     last: dict[tuple[str, str], int]
     """The ranks that were last together, and by how much."""
@@ -143,7 +157,7 @@ class Stalls:
         if len(times) < MIN_RANKS:
             return
         length_ns = max(job.lengths.values()) if job.lengths else max(job.computes.values())
-        mean_ns = sum(times.values()) // len(times)
+        mean_ns, mean_of_compute = sum(times.values()) // len(times), own_compute
         lengths = [length for length, _ in job.usual]
         usual_ns = _median(lengths) if len(lengths) >= PAST_LEAST else 0
         is_long = usual_ns and STEPS_OF_COST * (length_ns - usual_ns) >= usual_ns and is_far(length_ns, lengths)
@@ -164,7 +178,7 @@ class Stalls:
         job.long.append(
             _Step(
                 job.number, job.begin_ns, job.end_ns, length_ns, max(len(job.lengths), len(job.computes)), usual_ns,
-                waiting_ns, mean_ns, own_compute, last,
+                waiting_ns, mean_ns, mean_of_compute, own_compute, last,
             )
         )  # fmt: skip
 
@@ -198,6 +212,7 @@ class Stalls:
                 mean_usual_ns=_median([mean for _, mean in job.usual]),
                 own_compute=own_compute,
                 ranks_behind=tuple(behind),
+                mean_of_compute=2 * sum(step.mean_of_compute for step in steps) > len(steps),
             )
         )
 
@@ -209,8 +224,10 @@ def joined(stall: Stall, finals: Sequence[Cascade]) -> Stall:
     stopped it; any other stall is behind all such cascades of its time.
     """
     hosts = {behind.device for behind in stall.ranks_behind}
-    near, at_hosts = [], []
+    near, at_hosts, own = [], [], []
     for cascade in finals:
+        if _tells_of_rank(cascade, stall, hosts):
+            own.append(cascade)
         if cascade.severity not in HARMFUL or not cascade.pauses:
             continue
         if cascade.start_ns > stall.end_ns or cascade.end_ns < stall.start_ns:
@@ -223,10 +240,24 @@ def joined(stall: Stall, finals: Sequence[Cascade]) -> Stall:
         worst = sorted(behind, key=lambda cascade: (-cascade.pause_ns, cascade.start_ns, cascade.id))
         told = worst[:MAX_BEHIND]
         ids, began = tuple(cascade.id for cascade in told), tuple(map(_began, told))
-        return msgspec.structs.replace(stall, cause=CASCADE, cascades=ids, began=began)
+        return msgspec.structs.replace(stall, cause=CASCADE, cascades=ids, began=began, layer=_layer(worst[0]))
     if stall.own_compute and hosts:
-        return msgspec.structs.replace(stall, cause=NOT_THE_FABRIC)
+        # What the host reported of itself decides; else it is its compute, which is all that is known to be late.
+        layer = next((root.layer for each in own for root in each.roots if root.device in hosts and root.layer), "")
+        return msgspec.structs.replace(stall, cause=NOT_THE_FABRIC, layer=layer or COMPUTE)
     return stall
+
+
+def _tells_of_rank(cascade: Cascade, stall: Stall, hosts: set[str]) -> bool:
+    """Whether it says of a rank of the stall that the fabric does not hold it up."""
+    in_time = cascade.start_ns <= stall.end_ns and cascade.end_ns >= stall.start_ns
+    return in_time and any(root.root_class == CLASS and root.device in hosts for root in cascade.roots)
+
+
+def _layer(cascade: Cascade) -> str:
+    """That of its largest root; "" of a suspect set, which says that the root is not certain."""
+    root = max(cascade.roots, key=lambda root: (root.share_ppm, root.device, root.port), default=None)
+    return "" if root is None or cascade.suspect_set else root.layer
 
 
 def _began(cascade: Cascade) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from analytics.compiled import kernel
 from analytics.layout import MEMORY_NS, Floats, Ints
 from analytics.topology import Topology
 from stream.kinds import INT64_MAX
@@ -76,12 +77,37 @@ def parts_of_one_alone(queue: Ints, begin_ns: Ints, end_ns: Ints, device: Ints) 
     until_ns = end_ns + (MEMORY_NS + 1)
     follows = queue[order][1:] == queue[order][:-1]
     until_ns[order[:-1][follows]] = np.minimum(until_ns[order[:-1]], begin_ns[order[1:]])[follows]
-    for pauser in np.unique(device[device >= 0]).tolist():
-        here = np.flatnonzero(device == pauser)
-        begun = np.searchsorted(np.sort(begin_ns[here]), begin_ns[here], "right")
-        over = np.searchsorted(np.sort(until_ns[here]), begin_ns[here], "right")
-        parts[here] = (FREE_PARTS + 1) / (FREE_PARTS + np.maximum(begun - over, 1))
+    stopped = np.ones(len(queue), np.int64)
+    _stopped_at_once(
+        device, begin_ns, until_ns, np.lexsort((begin_ns, device)), np.lexsort((until_ns, device)), stopped
+    )
+    known = device >= 0
+    parts[known] = (FREE_PARTS + 1) / (FREE_PARTS + np.maximum(stopped[known], 1))
     return parts
+
+
+@kernel
+def _stopped_at_once(
+    device: Ints, begin_ns: Ints, until_ns: Ints, by_begin: Ints, by_until: Ints, stopped: Ints
+) -> None:
+    """Fills how many of a device's stops had begun when each one begins, less those that were over.
+
+    `by_begin` and `by_until` are orders by device, then by that time.
+    """
+    begun = over = 0
+    for at in range(len(by_begin)):
+        stop = by_begin[at]
+        if at == 0 or device[by_begin[at - 1]] != device[stop]:
+            begun = over = at
+        while begun < len(by_begin) and device[by_begin[begun]] == device[stop]:
+            if begin_ns[by_begin[begun]] > begin_ns[stop]:
+                break
+            begun += 1
+        while over < len(by_until) and device[by_until[over]] == device[stop]:
+            if until_ns[by_until[over]] > begin_ns[stop]:
+                break
+            over += 1
+        stopped[stop] = begun - over
 
 
 def _kinds(device: Ints, topology: Topology) -> Ints:

@@ -25,24 +25,51 @@ class ToldPauses:
     """The ends of pauses that a cascade may still ask for."""
 
     def __init__(self) -> None:
-        self._ends: Ints = np.zeros((0, 4), np.int64)
+        self._room: Ints = np.zeros((0, 4), np.int64)
+        self._first = self._last = 0
+        """Where in the room they are: some thousand come and go with each tick, of a hundred thousand."""
+        self._guessed_ns = layout.NEVER
+        """When the last one ended whose end was guessed."""
+
+    @property
+    def _ends(self) -> Ints:
+        """In order of their times, so that those around a cascade need not be looked for."""
+        return self._room[self._first : self._last]
 
     def take(self, rows: Ints) -> None:
         """Takes the kernel's rows of pauses in."""
         closes = rows[rows[:, layout.ROW_TYPE] == layout.CLOSE]
-        if len(closes):
-            guessed = closes[:, layout.ROW_ID] & layout.MARK_GUESSED
-            columns = (layout.ROW_TIME, layout.ROW_START, layout.ROW_QUEUE)
-            new = np.column_stack((closes[:, columns], guessed))
-            self._ends = np.concatenate((self._ends, new))
+        if not len(closes):
+            return
+        before = self._ends
+        if self._last + len(closes) > len(self._room):
+            self._room = np.empty((2 * (len(before) + len(closes)), 4), np.int64)
+            self._room[: len(before)] = before
+            self._first, self._last = 0, len(before)
+        new = self._room[self._last : self._last + len(closes)]
+        new[:, :GUESSED] = closes[:, (layout.ROW_TIME, layout.ROW_START, layout.ROW_QUEUE)]
+        new[:, GUESSED] = closes[:, layout.ROW_ID] & layout.MARK_GUESSED
+        new[:] = _by_time(new)
+        self._last += len(new)
+        self._guessed_ns = max(self._guessed_ns, _last_guessed(new))
+        if len(before) and new[0, TIME] < before[-1, TIME]:
+            self._ends[:] = _by_time(self._ends)
 
-    def near(self, start_ns: int, end_ns: int) -> Ints:
-        """Pauses that ended around a cascade of these times: columns TIME, START, QUEUE and GUESSED, in no order.
+    def near(self, start_ns: int, end_ns: int, most: int = MAX_PAUSES) -> Ints:
+        """Pauses that ended around a cascade of these times: columns TIME, START, QUEUE and GUESSED, in order of TIME.
 
-        Of more than MAX_PAUSES the newest, whatever else is kept, so that it does not depend on how rows arrived.
+        Of more than `most` the newest, whatever else is kept, so that it does not depend on how rows arrived. It is no
+        copy.
         """
-        ends = self._ends[self._ends[:, TIME] <= end_ns + layout.GAP_NS]
-        return ends[ends[:, TIME] >= max(start_ns - layout.GAP_NS, _newest_since(ends[:, TIME]))]
+        times_ns = self._ends[:, TIME]
+        bounds_ns = (start_ns - layout.GAP_NS, end_ns + layout.GAP_NS)
+        first, last = (
+            int(np.searchsorted(times_ns, bounds_ns[0])),
+            int(np.searchsorted(times_ns, bounds_ns[1], "right")),
+        )
+        if last > most:
+            first = max(first, int(np.searchsorted(times_ns, times_ns[last - most])))
+        return self._ends[first:last]
 
     def cut_off(
         self, queues: Sequence[int], start_ns: int, end_ns: int, rounds: int, stopped_ns: int, topology: Topology
@@ -55,6 +82,8 @@ class ToldPauses:
         explains what begins up to W after it, so that no more have to be lost than usual stops fit into the cascade;
         and no fewer than fit into the time that the queue of most stops, or time, was stopped (`rounds`, `stopped_ns`).
         """
+        if self._guessed_ns < start_ns - layout.GAP_NS:
+            return 0, 0.0
         ends = self.near(start_ns, end_ns)
         if not ends[:, GUESSED].any():
             return 0, 0.0
@@ -87,16 +116,16 @@ class ToldPauses:
         Returns how many more had to go since there were too many.
         """
         times_ns = self._ends[:, TIME]
-        wanted = times_ns >= before_ns
-        kept = wanted & (times_ns >= _newest_since(times_ns[times_ns <= closed_ns + layout.GAP_NS]))
-        if not kept.all():
-            self._ends = self._ends[kept]
-        return int(wanted.sum() - kept.sum())
+        wanted = int(np.searchsorted(times_ns, before_ns))
+        closed = times_ns[: np.searchsorted(times_ns, closed_ns + layout.GAP_NS, "right")]
+        kept = max(wanted, int(np.searchsorted(times_ns, _newest_since(closed))))
+        self._first += kept
+        return kept - wanted
 
     def copy(self) -> ToldPauses:
         """A copy that further rows change alone."""
         twin = ToldPauses()
-        twin._ends = self._ends.copy()
+        twin.load(self._ends)
         return twin
 
     def state(self) -> Ints:
@@ -105,12 +134,22 @@ class ToldPauses:
 
     def load(self, state: Ints) -> None:
         """Continues from `state()`."""
-        self._ends = state
+        self._room = _by_time(state)
+        self._first, self._last = 0, len(state)
+        self._guessed_ns = _last_guessed(state)
+
+
+def _by_time(ends: Ints) -> Ints:
+    return ends[np.argsort(ends[:, TIME], kind="stable")]
+
+
+def _last_guessed(ends: Ints) -> int:
+    return int(ends[ends[:, GUESSED] != 0, TIME].max(initial=layout.NEVER))
 
 
 def _newest_since(times_ns: Ints) -> int:
-    """The time of the oldest of the MAX_PAUSES newest."""
-    return int(np.partition(times_ns, -MAX_PAUSES)[-MAX_PAUSES]) if len(times_ns) > MAX_PAUSES else layout.NEVER
+    """Of times in order, that of the oldest of the MAX_PAUSES newest."""
+    return int(times_ns[-MAX_PAUSES]) if len(times_ns) > MAX_PAUSES else layout.NEVER
 
 
 def _told_and_pauser(queues: Ints, topology: Topology) -> Ints:

@@ -94,12 +94,13 @@ def spread(windows: ByQueue, begin_ns: int, end_ns: int) -> Floats:
 
 def told_stops(
     found: Located, frames: tuple[Ints, Floats], logged: Ints, begin_ns: int, end_ns: int, usual_ns: float,
-    topology: Topology, logs: Bools, silent: Bools,
+    topology: Topology, logs: Bools, silent: Bools, going_on: Ints,
 ) -> tuple[Stops, float]:  # fmt: skip
     """The stops of a period, and how long a stop of the fabric usually lasts by now.
 
     `frames`: keys and what the other ends sent; `logged`: stops with columns LOG_*; `usual_ns`: as of before.
     `logs` and `silent`, bool (N,) by device: whether it logs its pauses, and whether it tells of none at all.
+    `going_on`: keys of queues of silent devices whose stops may go on from the period before, with no frame in this.
     """
     length_ns = float(end_ns - begin_ns)
     port_peer, port_device = topology.port_peer, topology.port_device
@@ -113,6 +114,8 @@ def told_stops(
     # The stops of silent devices are those that the other ends count, each as long as those that these send else.
     missing = (frames[1] > 0) & silent[port_device[frames[0] // CODES]] & ~np.isin(frames[0], keys)
     put, sent = frames[0][missing], frames[1][missing]
+    going_on = going_on[silent[port_device[going_on // CODES]] & ~np.isin(going_on, np.append(keys, put))]
+    put, sent = np.append(put, going_on), np.append(sent, np.full(len(going_on), LEAST_STOPS))
     if len(put):
         senders = port_device[port_peer[put // CODES]]
         mean_ns = {int(s): float(np.mean(each_ns[by == s])) for s in np.unique(senders[np.isin(senders, by)])}

@@ -14,9 +14,9 @@ import msgspec
 
 from analytics import around_root, layout
 from analytics.advice import advice
-from analytics.alternatives import NOT_POLARIZED, alternatives
+from analytics.alternatives import alternatives
 from analytics.announced import Announced
-from analytics.bounds import ACCEPT_PPM, ENOUGH_PERIODS, PPM, SURE_PPM, VERDICT_PPM
+from analytics.bounds import ACCEPT_PPM, ENOUGH_PERIODS, PPM, SURE_PPM, TIMED_SHARE, VERDICT_PPM
 from analytics.classes import DEADLOCK_FACTOR, DEADLOCK_MIN_NS, STORM_MIN_NS, classify
 from analytics.confidence import confidence_of, losses
 from analytics.cycles import rings
@@ -26,13 +26,14 @@ from analytics.flow_blame import with_flow_bytes
 from analytics.host_evidence import Finding
 from analytics.layers import layer_of
 from analytics.ledger import QueueTally, bounded_sum
+from analytics.polarization import polarized
 from analytics.root_facts import RootFacts, Sibling
 from analytics.sampled_confidence import mode_of, modes_of, sampled_confidence_of, sampled_severity_of
 from analytics.severity import severity_of
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import Exposure, exposures
 from stream import kinds
-from stream.cascade import FINAL, Alternative, Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
+from stream.cascade import FINAL, Cascade, Contributor, Edge, HeldBy, PausedQueue, Root, Victim
 from stream.facts import Flow
 from stream.kinds import INT64_MAX
 
@@ -69,14 +70,14 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         root: around_root.inside_host(engine, closed, root >> 2) for root in named if root & 3 == layout.ROOT_HOST
     }
     ingress_ports = _ingress_ports(closed, weights)
-    roots = [
+    roots = polarized(engine.topology, [
         _root(
             engine, closed, announced, root, ns, ns * PPM // max(blamed, 1), found_rings, ingress_ports,
             inside.get(root, ()), final=revision == FINAL,
         )
         for root, ns in named.items()
-    ]  # fmt: skip
-    roots = _polarized(engine, roots)
+    ])  # fmt: skip
+    alike = {root for root, told in zip(named, roots, strict=True) if told.root_class == "hash_polarization"}
     roots.sort(key=lambda root: (-root.share_ppm, root.device, root.port, root.priority))
     queues = _queues(engine, closed, named, pause_ns, weights)
     if closed.sampled is None:
@@ -85,9 +86,12 @@ def cascade(engine: Engine, closed: Closed, announced: Announced, revision: int 
         least_ppm = VERDICT_PPM
     else:
         stuck = {queue * 4 + layout.ROOT_EGRESS for ring in found_rings if ring.deadlock for queue in ring.queues}
-        confidence = sampled_confidence_of(engine, closed, announced, closed.sampled, shares, roots, inside, stuck)
+        one = {*stuck, layout.ROOT_CYCLE} if stuck else alike
+        confidence = sampled_confidence_of(engine, closed, announced, closed.sampled, shares, roots, inside, one)
         severity, reason = sampled_severity_of(engine, closed, closed.sampled, pause_ns)
-        least_ppm = SURE_PPM if closed.sampled.periods >= ENOUGH_PERIODS else PPM + 1
+        # Where most durations are guesses, nobody knows what the stops cost, however sure it is whose they were.
+        enough = closed.sampled.periods >= ENOUGH_PERIODS and closed.sampled.durations >= TIMED_SHARE
+        least_ppm = SURE_PPM if enough else PPM + 1
     lost = losses(engine, closed) | {
         "stops_not_followed": ledger.stops_not_followed,
         "stops_not_weighed": ledger.stops_not_weighed,
@@ -234,7 +238,8 @@ def _root(
     inside: tuple[Finding, ...],
     *,
     final: bool,
-) -> Root:
+) -> tuple[Root, RootFacts]:
+    """The root but for what others at the same time make of it, and what is known of it."""
     topology = engine.topology
     contributors = _contributors(engine, closed, root)
     if root & 3 == layout.ROOT_EGRESS:
@@ -254,32 +259,8 @@ def _root(
     root_class, evidence = classify(facts)
     others = alternatives(facts, root_class) if ppm >= ACCEPT_PPM else ()
     layer = layer_of(root_class, facts)
-    return Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors, others, layer)
-
-
-def _polarized(engine: Engine, roots: list[Root]) -> list[Root]:
-    """Asserted collisions at two tiers at once are no chance: they hash alike, so flows together at one stay together.
-
-    Source: docs/concepts.md; Cao, Wang and Zegura, INFOCOM 2000, "Performance of hashing-based schemes".
-    """
-    topology = engine.topology
-    collided = [root.device for root in roots if root.root_class == "ecmp_collision" and root.share_ppm >= ACCEPT_PPM]
-    met = {int(topology.tier[topology.find_device(device)]) for device in collided}
-    if len(met) < 2:
-        alone = Alternative("hash_polarization", NOT_POLARIZED)
-        return [
-            msgspec.structs.replace(root, alternatives=(*root.alternatives, alone))
-            if root.root_class == "ecmp_collision" and root.share_ppm >= ACCEPT_PPM
-            else root
-            for root in roots
-        ]
-    why = f"collisions at tiers {', '.join(map(str, sorted(met)))} at once: their hash functions are alike"
-    return [
-        msgspec.structs.replace(root, root_class="hash_polarization", evidence=(*root.evidence, why))
-        if root.root_class == "ecmp_collision"
-        else root
-        for root in roots
-    ]
+    made = Root(device, port, priority, kind, ppm, pause_ns, root_class, evidence, contributors, others, layer)
+    return made, facts
 
 
 def _root_facts(
@@ -407,7 +388,8 @@ def _contributors(engine: Engine, closed: Closed, root: int) -> tuple[Contributo
     total = sum(counted.values())
     found = []
     for number, amount in counted.items():
-        known = engine.flows.at(number, closed.end_ns)
+        # Its bytes were there, so it was: where it is known from later on, its sender's clock is ahead.
+        known = engine.flows.at(number, closed.end_ns) or engine.flows.at(number, closed.end_ns + layout.GAP_NS)
         found.append(
             Contributor(
                 flow=f"{number:016x}",

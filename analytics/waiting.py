@@ -78,15 +78,23 @@ _Part = tuple[Named, int, int]
 
 
 def _split(parts: list[_Part], until_ns: int) -> tuple[list[Named], list[_Part]]:
+    """Those from before a time, and the others. Parts that hold both are cut as one: hundreds of streams may have one
+    each, of few rows, at each tick."""
     due: list[Named] = []
     left: list[_Part] = []
-    for part, oldest_ns, newest_ns in parts:
+    mixed: list[Named] = []
+    for part in parts:
+        rows, oldest_ns, newest_ns = part
         if oldest_ns >= until_ns:
-            left.append((part, oldest_ns, newest_ns))
-            continue
-        before, rest = part.split(until_ns) if newest_ns >= until_ns else (part, part.none())
-        if len(before.numbers):
-            due.append(before)
+            left.append(part)
+        elif newest_ns < until_ns:
+            due.append(rows)
+        else:
+            mixed.append(rows)
+    if mixed:
+        before, rest = Named.of(mixed).split(until_ns)
+        due.append(before)
         if len(rest.numbers):
-            left.append((rest, oldest_ns, newest_ns))
+            times_ns = rest.events["time_ns"]
+            left.append((rest, int(times_ns.min()), int(times_ns.max())))
     return due, left

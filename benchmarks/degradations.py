@@ -31,7 +31,9 @@ SEEDS = 20
 POLLS = (
     "period=run", "period=incident/2", "period=incident/4", "period=1ms", "period=300us", "period=100us",
     "period=incident/4,unaligned", "period=incident/4,poll_loss=.1", "period=incident/4,poll_loss=.3",
-    "period=run,pad=20", "period=run,rx_only", "period=run,frames_only", "period=incident/4,missing=random",
+    "period=run,pad=20", "period=run,rx_only", "period=run,frames_only", "period=run,pad=20,frames_only",
+    "period=incident/4,unaligned,frames_only", "period=run,missing=random", "period=incident/4,missing=random",
+    "period=run,pad=20,missing=random", "period=run,missing=root", "period=incident/4,missing=root",
 )  # fmt: skip
 SEEDS_OF_POLLS = 5
 RELIABILITY, COSTS = "reliability", "degradations"

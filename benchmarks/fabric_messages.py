@@ -29,6 +29,8 @@ PORTS = 128
 UPLINKS = PORTS // 2
 FLOWS = 256
 TICK_NS = 100_000_000
+PAUSED_NS = 3_600_000
+"""All pauses of a tick are over so long after it began."""
 START_NS = 1_796_000_000_000_000_000
 FABRIC, SOURCE, EPOCH = "dc-1", "gnmi", "boot-7"
 TOPICS = ("queue", "flowbytes", "ecn", "pfc")
@@ -115,7 +117,8 @@ class FabricSource:
         return Captured(*partition, offset, time_ns // NS_PER_MS, "create", key, (), value)
 
     def _tick(self, start_ns: int) -> list[Captured]:
-        read_ns = start_ns + np.cumsum(self._rng.integers(5_000, 40_000, (len(DEVICES), PORTS)), axis=1)
+        # Behind the pauses of this tick, so that the counters have them.
+        read_ns = start_ns + PAUSED_NS + np.cumsum(self._rng.integers(5_000, 40_000, (len(DEVICES), PORTS)), axis=1)
         span_ns = read_ns - self._last_read
         self._last_read = read_ns
         slow = int(self._rng.integers(0, LEAVES * UPLINKS)) if start_ns // TICK_NS % 10 == 0 else None
@@ -128,7 +131,7 @@ class FabricSource:
         messages = []
         for topic, rows_of_devices in made.items():
             for device, rows in zip(DEVICES, rows_of_devices, strict=True):
-                seen_ns = start_ns + int(self._rng.integers(6_000_000, 12_000_000))
+                seen_ns = start_ns + int(self._rng.integers(10_000_000, 16_000_000))
                 rows["seen_ns"] = seen_ns
                 seq = self._seq[topic, device]
                 self._seq[topic, device] = seq + len(rows)
@@ -171,7 +174,7 @@ class FabricSource:
         return [each[each["value"] > 0] for each in rows]
 
     def _pauses(self, read_ns: np.ndarray, span_ns: np.ndarray, start_ns: int, slow: int | None) -> list[Events]:
-        """Counters of the few ports that paused a little, and exact frames around the slow host."""
+        """Exact frames around the slow host, and what counters tell of them."""
         exact: list[list[Events]] = [[] for _ in DEVICES]
         if slow is not None:
             leaf, host_port = divmod(slow, UPLINKS)
@@ -187,15 +190,21 @@ class FabricSource:
                 exact[LEAVES + spine].append(there)
         parts = []
         for device in range(len(DEVICES)):
-            ports = np.flatnonzero(self._rng.random(PORTS) < 0.1)
-            rows = empty_events(len(ports))
-            rows["time_ns"], rows["span_ns"], rows["port"] = read_ns[device][ports], span_ns[device][ports], ports
-            rows["kind"], rows["side"], rows["priority"] = kinds.PFC_FRAMES, kinds.SIDE_TX, PRIORITY
-            rows["value"] = self._rng.lognormal(4, 1, len(ports)) + 1
-            rows["extra"] = kinds.UNKNOWN
-            rows = np.concatenate([rows, *exact[device]])
+            rows = np.concatenate([empty_events(0), *exact[device]])
+            rows = np.concatenate([rows, self._counters(rows, read_ns[device], span_ns[device])])
             parts.append(rows[np.argsort(rows["time_ns"], kind="stable")])
         return parts
+
+    def _counters(self, frames: Events, read_ns: np.ndarray, span_ns: np.ndarray) -> Events:
+        """What a poll counts of these frames: those of ports that had none are not told."""
+        sent = frames[frames["kind"] == kinds.PFC_XOFF]
+        places, counts = np.unique(sent["port"] * 2 + sent["side"], return_counts=True)
+        ports = places // 2
+        rows = empty_events(len(ports))
+        rows["time_ns"], rows["span_ns"], rows["port"] = read_ns[ports], span_ns[ports], ports
+        rows["kind"], rows["side"], rows["priority"] = kinds.PFC_FRAMES, places % 2, PRIORITY
+        rows["value"], rows["extra"] = counts, kinds.UNKNOWN
+        return rows
 
     def _frames(self, start_ns: int, port: int, side: int) -> Events:
         pauses = 24

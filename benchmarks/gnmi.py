@@ -133,6 +133,7 @@ def by_pygnmi(port: int, seconds: float) -> tuple[int, float]:
 def by_grpc(port: int, seconds: float) -> tuple[int, float]:
     """The collector's transport, and nothing behind it."""
     from collectors.grpc_transport import GrpcTransport
+    from collectors.one_core import OneCore
     from collectors.transport import Endpoint
 
     async def read() -> tuple[int, float]:
@@ -147,7 +148,8 @@ def by_grpc(port: int, seconds: float) -> tuple[int, float]:
         await transport.close()
         return messages, spent_s
 
-    return asyncio.run(read())
+    with OneCore():
+        return asyncio.run(read())
 
 
 def by_decoder(port: int, seconds: float) -> tuple[int, float]:
@@ -155,6 +157,7 @@ def by_decoder(port: int, seconds: float) -> tuple[int, float]:
     import numpy as np
 
     from collectors.grpc_transport import GrpcTransport
+    from collectors.one_core import OneCore
     from collectors.paths import PathTable
     from collectors.profile_choice import choice_of
     from collectors.transport import Endpoint
@@ -183,7 +186,8 @@ def by_decoder(port: int, seconds: float) -> tuple[int, float]:
         await transport.close()
         return messages, spent_s
 
-    return asyncio.run(read())
+    with OneCore():
+        return asyncio.run(read())
 
 
 def by_collector(port: int, seconds: float) -> tuple[int, float]:

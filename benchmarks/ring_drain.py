@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.probes.bpf_lab import Producer
 
 BAR_NS, BAR_RATIO = 25.0, 100.0
-EVENTS, PAGES, ROUNDS = 200_000, 4096, 9
+EVENTS, PAGES, ROUNDS = 200_000, 4096, 31
 
 
 class Event(ctypes.Structure):
@@ -38,7 +38,7 @@ class Event(ctypes.Structure):
 def main() -> int:
     """Measures and prints; exit status 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="3 rounds instead of 9")
+    parser.add_argument("--quick", action="store_true", help="3 rounds instead of 31")
     rounds = 3 if parser.parse_args().quick else ROUNDS
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # rows are numbered by CPU
     mapped, called = Producer(PAGES, 0), Producer(PAGES, 0)

@@ -37,6 +37,7 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
                 "LINE_RATE_RATIO"),
     "bounds": ("ACCEPT_PPM", "VERDICT_PPM", "WARNING_SHARE"),
     "confidence": ("EVIDENCE_KINDS",),
+    "polarization": ("CHANCE", "IDLE_SHARE"),
     "verdict": ("REPORT_PPM", "LINK_PPM", "EXPOSURE_NS"),
     "severity": ("HARMLESS_NS", "LIFE_MIN_NS"),
     "thresholds": ("FREE_PARTS",),

@@ -46,6 +46,9 @@ COUNTERS = (
     _Measure("updates", "Updates in these messages.", lambda at, _: at.updates),
     _Measure("connection_attempts", "Attempts to connect.", lambda at, _: at.attempts),
 )
+DROP_REASONS = (
+    "malformed", "too_large", "error_message", "path_table_full", "port_refused", "value_refused", "event_refused",
+)
 # fmt: on
 
 
@@ -127,7 +130,8 @@ class CollectExporter(Collector):
             age.add_metric(names, now_s - at.last_update_s if at.last_update_s else float("inf"))
             if at.skew_known:
                 skew.add_metric(names, at.skew_ns * _NS)
-            for reason, count in sorted(at.drops.items()):
+            # From the start: Prometheus sees no growth in a series that begins with its first count.
+            for reason, count in sorted({**dict.fromkeys(DROP_REASONS, 0), **at.drops}.items()):
                 drops.add_metric([*names, reason], count)
             for reason, count in sorted(at.failures_by_sort.items()):
                 failures.add_metric([*names, reason], count)

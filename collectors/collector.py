@@ -19,6 +19,7 @@ from collectors.failures import Failure
 from collectors.gate import Gate
 from collectors.grpc_transport import GrpcTransport
 from collectors.inbox import Inbox, Taken
+from collectors.one_core import OneCore
 from collectors.outlet import Outlet
 from collectors.paths import PathTable
 from collectors.plan import Plan
@@ -139,10 +140,15 @@ class Collector:
         """Follows its targets until `stop`; then everything is told and closed in order."""
         _raise_file_limit()
         await asyncio.get_running_loop().run_in_executor(self._thread, warm_up)
+        # The pump's thread, which is there already, may run on any core.
+        with OneCore() as core:
+            await self._follow(stop, core)
+
+    async def _follow(self, stop: asyncio.Event, core: OneCore) -> None:
         self._running = True
         for number, session in self._sessions.items():
             self._start(number, session)
-        watching = asyncio.create_task(self._watch())
+        watching = asyncio.create_task(self._watch(core))
         try:
             await self._turns(stop)
         finally:
@@ -204,9 +210,10 @@ class Collector:
             self._counted["sessions_crashed"] += 1
             _log.error("%s ended by a fault of ours: %r", task.get_name(), err)
 
-    async def _watch(self) -> None:
+    async def _watch(self, core: OneCore) -> None:
         while True:
             await asyncio.sleep(WATCH_S)
+            core.look()
             now_s = asyncio.get_running_loop().time()
             for number, session in self._sessions.items():
                 session.check(now_s)
@@ -231,8 +238,8 @@ class Collector:
         loop = asyncio.get_running_loop()
         try:
             found = await loop.run_in_executor(self._thread, self._work, orders, taken)
-        except BrokenPipeError:
-            # Whoever read the rows, such as `head`, has seen enough.
+        except OSError:
+            # The outlet's file: full, closed, or read by somebody, such as `head`, who has seen enough.
             raise
         except Exception as err:  # noqa: BLE001 - one message too odd must not end the others' collection
             self._counted["turns_failed"] += 1

@@ -20,7 +20,7 @@ from numba.core.imputils import impl_ret_untracked
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from stream.kernel_folder import folder_by_sources
+from stream.kernel_folder import folder_by_sources, kept_in
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Bytes = npt.NDArray[np.uint8]
@@ -55,14 +55,8 @@ def inlined(function: Function) -> Function:
 
 
 def _compiled(function: Function, **options: Any) -> Function:
-    compile_it: Any = njit(cache=True, _nrt=False, error_model="numpy", **options)  # type: ignore[call-overload]  # not in its stubs
-    others = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # as above
-    if _FOLDER is not None:
-        numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]  # as above
-    try:
-        compiled: Function = compile_it(function)
-    finally:
-        numba.config.CACHE_DIR = others  # type: ignore[attr-defined]  # as above
+    with kept_in(numba.config, _FOLDER):
+        compiled: Function = njit(cache=True, _nrt=False, error_model="numpy", **options)(function)  # type: ignore[call-overload]  # not in its stubs
     return compiled
 
 

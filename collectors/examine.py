@@ -6,6 +6,9 @@ In: a `Target`. Out: an `Examination`, or a snapshot of its leaves. Nothing stay
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,12 +25,15 @@ from collectors.profile_intervals import with_intervals
 from collectors.request import Asked, Rpc, subscribe_request
 from collectors.target import AUTO, Target
 from collectors.transport import Transport
-from collectors.wire import BOOL, BYTES, DELETE, FLOAT, INT, JSON, LEAFLIST, NONE, SYNC, TEXT, UINT, Decoder
+from collectors.wire import BOOL, BYTES, DELETE, FLOAT, INT, JSON, LEAFLIST, NONE, OK, SYNC, TEXT, UINT, Decoder
 from stream.errors import PausetraceError
 
 TRIAL_S = 5.0
 MAX_ROUNDS = 8
 SNAPSHOT_DEADLINE_S = 60.0
+SNAPSHOT_MAX_BYTES = 256 << 20
+SNAPSHOTS_AT_ONCE = 16
+DECODED, UNDECODED = True, False
 
 
 class Answer(NamedTuple):
@@ -89,22 +95,57 @@ async def snapshot(target: Target, choice: ProfileChoice, deadline_s: float = SN
     transport = GrpcTransport(target.endpoint)
     decoder = Decoder(paths := PathTable(list_keys=choice.list_keys))
     leaves: list[Leaf] = []
+    heard: Counter[bool] = Counter()
     try:
         await transport.open()
         _, _, plan = await _plan(target, choice, transport)
         async with asyncio.timeout(deadline_s):
             for rpc in plan.rpcs:
-                for message in await _once(transport, decoder, rpc):
+                for message in await _once(transport, decoder, rpc, heard):
                     leaves += _leaves(decoder, paths, message)
     except TimeoutError as err:
-        raise Failure("stalled", f"no whole snapshot within {deadline_s:g} s") from err
+        if heard[UNDECODED] > heard[DECODED]:
+            raise _garbage(heard) from err
+        raise Failure(
+            "unsynced" if heard[DECODED] else "stalled", f"no whole snapshot within {deadline_s:g} s"
+        ) from err
     except PausetraceError:
         raise
     except Exception as err:
         raise Failure("internal", f"{type(err).__name__}: {err}") from err
     finally:
         await transport.close()
+    if not leaves:
+        raise _garbage(heard) if heard[UNDECODED] else Failure("silent", "")
     return leaves
+
+
+def _garbage(heard: Counter[bool]) -> Failure:
+    return Failure("garbage", f"{heard[UNDECODED]:,} of {heard.total():,}")
+
+
+async def snapshots(
+    targets: Sequence[Target], choice: ProfileChoice
+) -> AsyncIterator[tuple[Target, list[Leaf] | PausetraceError]]:
+    """The snapshot of each, or why there is none, in the order in which they come: one that hangs holds up few."""
+    waiting = iter(targets)
+    looks: dict[asyncio.Task[list[Leaf]], Target] = {}
+    try:
+        while True:
+            for target in itertools.islice(waiting, SNAPSHOTS_AT_ONCE - len(looks)):
+                looks[asyncio.create_task(snapshot(target, choice))] = target
+            if not looks:
+                return
+            done, _ = await asyncio.wait(looks, return_when=asyncio.FIRST_COMPLETED)
+            for look in done:
+                target = looks.pop(look)
+                try:
+                    yield target, look.result()
+                except PausetraceError as err:
+                    yield target, err
+    finally:
+        for look in looks:
+            look.cancel()
 
 
 async def _plan(target: Target, choice: ProfileChoice, transport: Transport) -> tuple[Capabilities, Profile, Plan]:
@@ -152,17 +193,26 @@ async def _ask(transport: Transport, decoder: Decoder, rpc: Rpc, asked: Asked) -
     return Answer(asked.metric, wanted, "refused", 0, text)
 
 
-async def _once(transport: Transport, decoder: Decoder, rpc: Rpc) -> list[bytes]:
-    """The messages of a ONCE; where the target has none, those of a STREAM up to its sync_response."""
+async def _once(transport: Transport, decoder: Decoder, rpc: Rpc, heard: Counter[bool]) -> list[bytes]:
+    """The messages of a ONCE; where the target has none, those of a STREAM up to its sync_response.
+
+    `heard` gets how many came that decode, and that do not.
+    """
     refused: Failure | None = None
     for mode in ("ONCE", "STREAM"):
         stream = await transport.subscribe(subscribe_request(rpc, mode), once=mode == "ONCE")
         gathered: list[bytes] = []
+        held_bytes = 0
         try:
             while messages := await stream.read():
                 gathered += messages
+                held_bytes += sum(map(len, messages))
+                if held_bytes > SNAPSHOT_MAX_BYTES:
+                    raise Failure("oversize", f"a snapshot of more than {SNAPSHOT_MAX_BYTES >> 20} MiB")
                 columns = decoder.decode(list(messages), np.zeros(len(messages), np.int32))
-                if (np.asarray(columns.status) == SYNC).any():
+                status = np.asarray(columns.status)
+                heard.update(np.isin(status, (OK, SYNC)).tolist())
+                if (status == SYNC).any():
                     break
             return gathered
         except Failure as failure:

@@ -30,16 +30,17 @@ SORTS: dict[str, Sort] = {sort.name: sort for sort in (
          next_step="check the address and that gNMI is on"),
     Sort("connect_deadline", "the target did not answer by the deadline", 2.0, 60.0,
          next_step="check the address, the port and the firewall"),
-    Sort("tls", "the certificate is not trusted, expired or of another name, or ours is not taken", 30.0, 600.0, True,
-         "check ca, server_name, certificate and key, and both clocks"),
+    Sort("tls", "no TLS: the certificate is not trusted, expired or of another name, ours is refused, or there is none",
+         30.0, 600.0, True,
+         "check ca, server_name, certificate and key, and both clocks; plaintext = true where the target has no TLS"),
     Sort("unauthenticated", "the target does not know the user or the password", 60.0, 600.0, True,
          "check username and password: repeated wrong logins may lock the account"),
     Sort("permission_denied", "the user may not subscribe", 60.0, 600.0, True,
          "give the user the right to read by gNMI"),
     Sort("resource_exhausted", "the target takes no more streams", 10.0, 300.0,
          next_step="other collectors may hold all its streams"),
-    Sort("oversize", "a message is larger than max_message_bytes", 10.0, 300.0,
-         next_step="raise max_message_bytes, or subscribe to less at once"),
+    Sort("oversize", "the target says more at once than is taken", 10.0, 300.0,
+         next_step="raise max_message_mb, or subscribe to less at once"),
     Sort("invalid_argument", "the target refuses the subscription", 30.0, 600.0, True,
          "see `pausetrace collect check`: no path of the profile was taken"),
     Sort("unimplemented", "the target does not have gNMI Subscribe", 60.0, 600.0, True,
@@ -51,6 +52,10 @@ SORTS: dict[str, Sort] = {sort.name: sort for sort in (
     Sort("garbage", "too many messages do not decode", 30.0, 600.0, True,
          "the target or something between speaks no gNMI"),
     Sort("reset", "the target broke the stream off", 1.0, 60.0, next_step="see the target's log"),
+    Sort("silent", "the target told nothing that was asked of it", 30.0, 600.0,
+         next_step="see `pausetrace collect check`: which of its paths give data"),
+    Sort("unsynced", "the target never said that it had told all", 30.0, 600.0,
+         next_step="see its log: a ONCE ends with sync_response"),
     Sort("ended", "the target ended the stream in order", 1.0, 60.0, next_step="see the target's log"),
     Sort("unavailable", "the target is going away or restarting", 1.0, 60.0, next_step="see the target's log"),
     Sort("internal", "the target failed", 2.0, 120.0, next_step="see the target's log"),
@@ -75,6 +80,7 @@ _TLS_WORDS = (
     "handshake", "certificate", "ssl_error", "tsi_", "hostname verification", "peer name", "not in peer certificate",
     "no match found for server name", "alert",
 )  # fmt: skip
+_NO_TLS = "the target speaks no TLS there"
 _OVERSIZE_WORDS = ("message larger than max", "received message larger", "larger than max")
 _BY_STATUS = {
     "UNAUTHENTICATED": "unauthenticated",
@@ -101,7 +107,7 @@ def of_status(status: str, text: str, *, connected: bool) -> Failure:
         return Failure("oversize" if oversize else "resource_exhausted", text, status)
     if status == "UNAVAILABLE":
         if any(word in lower for word in _TLS_WORDS) and not connected:
-            return Failure("tls", text, status)
+            return Failure("tls", _NO_TLS if "wrong_version_number" in lower else text, status)
         return Failure("unavailable" if connected else "unreachable", text, status)
     if status in ("INTERNAL", "UNKNOWN") and ("rst_stream" in lower or "goaway" in lower):
         return Failure("reset", text, status)

@@ -86,8 +86,11 @@ class GrpcTransport:
             try:
                 await self.capabilities(deadline_s)
             except Failure as failure:
-                if self._endpoint.tls is None or not _CLOSED.search(failure.text):
+                if not _CLOSED.search(failure.text):
                     raise
+                if self._endpoint.tls is None:
+                    told = f"{failure.text}: the target may take TLS alone, then leave plaintext out"
+                    raise Failure(failure.sort.name, told, failure.status) from failure
                 why = await asyncio.to_thread(_refused_behind_handshake, self._endpoint)
                 if not why:
                     raise
@@ -200,7 +203,7 @@ def _whatever_answers(endpoint: Endpoint) -> tuple[bytes, str]:
         with _unverified(endpoint) as wrapped:
             found = wrapped.getpeercert(binary_form=True)
     except ssl.SSLError as err:
-        raise Failure("tls", str(err)) from err
+        raise of_status("UNAVAILABLE", f"handshake: {err}", connected=False) from err
     except TimeoutError as err:
         raise Failure("connect_deadline", endpoint.address) from err
     except OSError as err:

@@ -23,7 +23,7 @@ from collectors.joiner import Joined, Joiner
 from collectors.path_map import NOT_SEEN, NOTHING, SLOW, STATE, STOPPED, PathMap, Paths
 from collectors.profile import Profile
 from collectors.readings import Readings, measure
-from collectors.wire import DELETE, JSON, LEAFLIST, SYNC, UPDATE, Columns
+from collectors.wire import DELETE, JSON, LEAFLIST, MALFORMED_JSON, SYNC, UPDATE, Columns
 from stream.counters import Counters
 from stream.facts import Device, Link, PriorityMaps
 from stream.kinds import BY_CODE, BY_NAME, INT64_MAX, PFC_XOFF, UNKNOWN
@@ -204,6 +204,9 @@ class RowMaker:
             codes = fleet.paths.codes(columns.path_id[rows], of[message[rows]], self._device)
             self._counted["updates_without_meaning"] += int((codes == NOTHING).sum())
             self._leave_out("updates_of_refused_ports", "port_refused", of[message[rows[codes == NOT_SEEN]]])
+            # Whole JSON would have become leaves; where a profile asks for the path, its own reading refuses the value.
+            cut_off = (columns.flags[rows] & MALFORMED_JSON != 0) & (codes == NOTHING)
+            self._leave_out("values_of_malformed_json", "value_refused", of[message[rows[cut_off]]])
             slow = codes <= SLOW
             if len(deletes) or slow.any():
                 parts += self._slowly(index, columns, deletes, rows[slow], codes[slow], of, time_ns, quality, seen_ns)

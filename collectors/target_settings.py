@@ -207,7 +207,7 @@ class Told(msgspec.Struct):
         except (OSError, ValueError):
             there = False
         if not there:
-            raise self.error(key, f"{path}: no such file", "check the path; it counts from the inventory's folder")
+            raise self.error(key, f"{path}: no such file", "check the path; it counts from this file's folder")
         return path
 
     def metadata(self, environ: Mapping[str, str], depends: list[Path]) -> tuple[tuple[str, str], ...]:

@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from pausetrace.captures import read_capture
     from pausetrace.columns import Columns
     from pausetrace.subscription import cascades, subscribe
+    from pausetrace.training import StepTimer
     from stream.cascade import Cascade
     from stream.errors import PausetraceError
 
-__all__ = ["Cascade", "Columns", "PausetraceError", "cascades", "read_capture", "subscribe"]
+__all__ = ["Cascade", "Columns", "PausetraceError", "StepTimer", "cascades", "read_capture", "subscribe"]
 
 _HOME = {
     "Cascade": "stream.cascade",
     "Columns": "pausetrace.columns",
     "PausetraceError": "stream.errors",
+    "StepTimer": "pausetrace.training",
     "cascades": "pausetrace.subscription",
     "read_capture": "pausetrace.captures",
     "subscribe": "pausetrace.subscription",

@@ -10,13 +10,13 @@ import multiprocessing
 import os
 import pickle
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from queue import Queue
+from queue import Empty, Queue
 from threading import Thread
 from typing import NamedTuple
 
@@ -103,6 +103,7 @@ def detect_in_processes(
     """
     shares = _shares(folder, partitions, workers)
     processes: list[tuple[ForkServerProcess, Connection]] = []
+    readers: list[_ReadAhead] = []
     try:
         for share in shares:
             ours, theirs = _context.Pipe(duplex=False)
@@ -114,12 +115,48 @@ def detect_in_processes(
             # With our copy of their end closed, a process that dies ends the pipe.
             theirs.close()
             processes.append((process, ours))
-        yield _in_order([_received(process, pipe) for process, pipe in processes])
+        readers += [_ReadAhead(_received(process, pipe)) for process, pipe in processes]
+        yield _in_order([reader.blocks() for reader in readers])
     finally:
+        for process, _ in processes:
+            process.terminate()
+        # Whoever still reads meets the end of the pipe.
+        for reader in readers:
+            reader.close()
         for process, pipe in processes:
             pipe.close()
-            process.terminate()
             process.join(_END_S)
+
+
+class _ReadAhead:
+    """Reads a worker's next block while the one before is worked on: to copy it out of the pipe needs no Python."""
+
+    def __init__(self, received: Iterator[Detected]) -> None:
+        self._received = received
+        self._read: Queue[Detected | Exception | None] = Queue(1)
+        self._thread = Thread(target=self._run, name="receiver", daemon=True)
+        self._thread.start()
+
+    def blocks(self) -> Iterator[Detected]:
+        """The blocks in order; raises what reading raised."""
+        while (block := self._read.get()) is not None:
+            if isinstance(block, Exception):
+                raise block
+            yield block
+
+    def close(self) -> None:
+        """Ends the thread, once the pipe has ended."""
+        while self._thread.is_alive():
+            with suppress(Empty):
+                self._read.get(timeout=0.05)
+
+    def _run(self) -> None:
+        try:
+            for block in self._received:
+                self._read.put(block)
+            self._read.put(None)
+        except Exception as err:  # noqa: BLE001 - raised where the blocks are taken
+            self._read.put(err)
 
 
 def _in_order(workers: list[Iterator[Detected]]) -> Iterator[Detected]:

@@ -174,12 +174,12 @@ async def _follow_file(
         try:
             read = await asyncio.to_thread(load, path, watched=wrong)
         except Exception as err:  # noqa: BLE001 - whatever is wrong with a file must not end what reads it again
+            # As it was read, and before anybody is told: what is mended then is another change.
+            seen = _merged(look, await asyncio.to_thread(_look, good, wrong))
             told = err if isinstance(err, PausetraceError) else f"it cannot be read: {err!r}"
             _log.error("the inventory stays as it was: %s", told)
             if exporter is not None:
                 exporter.inventory(good=False)
-            # As it was read: what has changed since then is another change.
-            seen = _merged(look, await asyncio.to_thread(_look, good, wrong))
             continue
         if changed := [name for name in AT_START if getattr(read, name) != getattr(inventory, name)]:
             told = ", ".join(AT_START[name] for name in changed)

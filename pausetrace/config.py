@@ -253,7 +253,12 @@ def _check_servers(servers: str, origin: str) -> None:
 
 def _type_name(wanted: Any) -> str:
     meta = next((part for part in get_args(wanted) if isinstance(part, msgspec.Meta)), None)
-    return meta.description if meta and meta.description else "a string, number or boolean"
+    if meta and meta.description:
+        return meta.description
+    return _PLAIN_TYPES.get(wanted, "a string, number or boolean")
+
+
+_PLAIN_TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
 
 
 def _near(wrong: str, known: Mapping[str, Any]) -> str:

@@ -142,6 +142,7 @@ _PARTS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "skew": ("skew_ns", _deviation_ns),
     "loss": ("loss", _probability),
     "loss_each": ("loss_each", _probability),
+    "resets": ("resets", _probability),
     "missing": ("missing", _device),
     "renamed": ("renamed", lambda text, value: True),
     "shifted": ("shifted_ns", _duration_ns),

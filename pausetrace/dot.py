@@ -62,7 +62,7 @@ class _Graph:
         for queue, target, share in arrows:
             part = queue.share_ppm * share // PPM
             pen = MIN_PEN + (MAX_PEN - MIN_PEN) * part / max(largest, 1)
-            label = (duration_text(queue.pause_ns * share // PPM), f"{queue.pauses:,} stops")
+            label = (duration_text(queue.pause_ns * share // PPM), f"{queue.pauses:,} stop{'s' * (queue.pauses != 1)}")
             yield (
                 f"{self._id(_queue_place(queue))} -> {self._id(target)}"
                 f" [label={quoted(*label)}, penwidth={pen:.2f}, weight={1 + part // 10_000}];"

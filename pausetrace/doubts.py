@@ -130,8 +130,8 @@ def _raised(cascade: Cascade) -> list[str]:
         )
     if (margin := cascade.confidence_parts.get("margin", PPM)) < PPM:
         why = (
-            f"a place just below the share that accepts a root has {share_text(PPM - margin)} of what the weakest root"
-            " has; depths at shorter intervals would part them"
+            f"the strongest place below the share that accepts a root has {share_text(PPM - margin)} of what all roots"
+            " have; depths at shorter intervals would part them"
         )
         if cascade.periods is not None:
             why = "the first root leads the next by no more than that; shorter polls would part them"

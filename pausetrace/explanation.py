@@ -6,9 +6,11 @@ explanation_text.py writes it for people.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import msgspec
 
-from analytics.bounds import ENOUGH_PERIODS
+from analytics.bounds import ACCEPT_PPM, ENOUGH_PERIODS
 from analytics.missing import PARTS
 from pausetrace.cascade_tree import by_share, place_name
 from pausetrace.class_names import MODES, class_name
@@ -104,6 +106,8 @@ def _verdict(cascade: Cascade, local: bool) -> tuple[str, ...]:
 def _bound(cascade: Cascade) -> str:
     least_ppm = verdict_bound(cascade)
     if cascade.suspect_set and cascade.confidence_ppm >= least_ppm:
+        if cascade.periods is not None and cascade.periods >= ENOUGH_PERIODS:
+            return "but how long most of its stops lasted is a guess, and so these are suspects"
         return f"but of fewer than {ENOUGH_PERIODS} polls nobody is accused, and these are suspects"
     if cascade.suspect_set:
         return f"below {part_text(least_ppm)} nobody is accused, and these are suspects"
@@ -129,6 +133,7 @@ def _evidence(cascade: Cascade) -> tuple[str, ...]:
 
 def _flows(cascade: Cascade) -> tuple[str, ...]:
     said: list[str] = []
+    asserted = {(root.device, root.port) for root in cascade.roots if root.share_ppm >= ACCEPT_PPM}
     for root in by_share(cascade.roots):
         place = place_name(root.device, root.port)
         for flow in root.contributors[:MAX_FLOWS]:
@@ -142,20 +147,29 @@ def _flows(cascade: Cascade) -> tuple[str, ...]:
     if not said:
         said.append("Which flows fed it is not known: nobody told their paths or counted their bytes.")
     for victim in cascade.victims[:MAX_FLOWS]:
-        roots = ", ".join(
-            f"{place_name(part.device, part.port)} for {duration_text(part.pause_ns)}" for part in victim.roots
-        )
-        said.append(
-            f"{flow_name(victim)} was held up for {duration_text(victim.pause_ns)} though it fed no root"
-            f"{f': by {roots}' if roots else ''}."
-        )
+        said.append(_held_up(victim, asserted))
         if victim.damage is not None:
             said.append(_damage(victim.damage))
     if len(cascade.victims) > MAX_FLOWS:
         said.append(f"For less time {_count(len(cascade.victims) - MAX_FLOWS, 'more flow')} had to wait.")
     if not cascade.victims:
-        said.append("No flow that fed no root is known to have been held up.")
+        said.append("No flow is known to have been held up by roots that it did not feed.")
     return tuple(said)
+
+
+def _held_up(victim: Victim, asserted: Set[tuple[str, str]]) -> str:
+    """For how long, by which roots; what others held it up for is not in that."""
+    held = {True: "", False: ""}
+    for part in victim.roots:
+        sure = (part.device, part.port) in asserted
+        held[sure] += (
+            f"{', ' if held[sure] else ''}{place_name(part.device, part.port)} for {duration_text(part.pause_ns)}"
+        )
+    by, beside = held[True], held[False]
+    return (
+        f"{flow_name(victim)} was held up for {duration_text(victim.pause_ns)} by roots that it did not feed"
+        f"{f': {by}' if by else ''}{f'; beside them by {beside}' if beside else ''}."
+    )
 
 
 def _damage(damage: Damage) -> str:

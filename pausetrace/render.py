@@ -294,7 +294,7 @@ def _victims(cascade: Cascade, glyphs: Glyphs, width: int) -> Iterator[Text]:
     if not cascade.victims:
         return
     count = len(cascade.victims)
-    head = f" held up though they fed no root: {count:,} flow{'s' if count > 1 else ''}"
+    head = f" held up by roots that they did not feed: {count:,} flow{'s' if count > 1 else ''}"
     yield from _wrapped(Text(head, style="dim"), "   ", width)
     for victim in cascade.victims[:MAX_VICTIMS]:
         ends = f"{printable(victim.src_device)} {glyphs.arrow} {printable(victim.dst_device)}"

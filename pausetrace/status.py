@@ -13,10 +13,22 @@ import msgspec
 from pausetrace.reader import Reader
 from stream.agent_health import AgentHealth
 from stream.kafka_settings import KafkaSettings
-from stream.source_health import MAX_NAMES, OK, SILENT, WORST_FIRST, FabricHealth, Health, SourceHealth, share_ppm
+from stream.source_health import (
+    ENDED,
+    MAX_NAMES,
+    OK,
+    SILENT,
+    WORST_FIRST,
+    FabricHealth,
+    Health,
+    SourceHealth,
+    share_ppm,
+)
 
 STALE_NS = 60_000_000_000
 """Who told of its sources ten seconds apart and has not for a minute is gone."""
+ENDED_NS = 3_600_000_000_000
+"""For so long a source that said that it ends is shown as ended."""
 
 
 class SourceStatus(msgspec.Struct, frozen=True):
@@ -62,7 +74,7 @@ class Status(msgspec.Struct, frozen=True):
             *(of.state for of in self.sources),
             *(of.state for of in self.hosts),
         ]
-        return bool(self.gone) or any(state != OK for state in states)
+        return bool(self.gone) or any(state not in (OK, ENDED) for state in states)
 
 
 _told = msgspec.json.Decoder(Health)
@@ -96,7 +108,7 @@ def status_of(values: Iterable[bytes], now_ns: int) -> Status:
             host = (told.fabric, told.device)
             if host not in hosts or told.time_ns >= hosts[host].time_ns:
                 hosts[host] = told
-    # A source that has ended is told of no more, while its teller goes on.
+    # A source whose streams another reads, or that has ended, is told of no more, while its teller goes on.
     last_ns: dict[str, int] = {}
     newest: list[SourceHealth | FabricHealth] = [*sources.values(), *fabrics.values()]
     for each in newest:
@@ -104,7 +116,8 @@ def status_of(values: Iterable[bytes], now_ns: int) -> Status:
     fresh = {teller for teller, time_ns in last_ns.items() if now_ns - time_ns <= STALE_NS}
     together: dict[tuple[str, str], list[SourceHealth]] = {}
     for (fabric, source, teller), told in sorted(sources.items()):
-        if teller in fresh and last_ns[teller] - told.time_ns <= STALE_NS // 2:
+        kept_ns = ENDED_NS if told.state == ENDED else STALE_NS // 2
+        if teller in fresh and last_ns[teller] - told.time_ns <= kept_ns:
             together.setdefault((fabric, source), []).append(told)
     return Status(
         tuple(told for _, told in sorted(fabrics.items()) if told.teller in fresh),

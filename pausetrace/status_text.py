@@ -13,11 +13,11 @@ from pausetrace.plain_text import printable
 from pausetrace.status import Status
 from pausetrace.units import duration_text, share_text
 from stream.identity import some
-from stream.source_health import OK, WORST_FIRST, FabricHealth
+from stream.source_health import ENDED, OK, WORST_FIRST, FabricHealth
 
 MOST_WELL = 20
 """So many sources that are well are shown beside those that are not: agents of hosts are thousands."""
-COLOURS = {"ok": "green", "silent": "bold red", "losing": "bold red", "failing": "bold red"}
+COLOURS = {"ok": "green", "ended": "dim", "silent": "bold red", "losing": "bold red", "failing": "bold red"}
 
 
 def print_status(status: Status, console: Console) -> None:
@@ -33,7 +33,7 @@ def print_status(status: Status, console: Console) -> None:
     if status.sources:
         table = _table()
         worst_first = sorted(status.sources, key=lambda source: WORST_FIRST.index(source.state))
-        troubled = sum(source.state != OK for source in worst_first)
+        troubled = sum(source.state not in (OK, ENDED) for source in worst_first)
         for source in worst_first[: troubled + MOST_WELL]:
             notes = [
                 *([f"silent: {some(source.silent)}"] if source.silent else []),

@@ -9,14 +9,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from analytics.capacity import Limit
 from analytics.stalls import CASCADE, MAX_NAMED, NOT_THE_FABRIC, Stall
 from analytics.tails.fleet import Tail
 from pausetrace.plain_text import printable
-from pausetrace.tails_view import FabricTails
+from pausetrace.tails_view import FabricTails, Period
 from pausetrace.units import duration_text, time_text
 from stream.kinds import NO_PRIORITY
 
 MOST_TAILS = 20
+FIRST_LIMITS = 3
+LAYERS = {
+    "compute": "the host itself", "pcie": "its PCIe link", "nic": "its NIC", "link": "a link of the fabric",
+    "queue": "a queue of the fabric", "storage": "storage", "application": "the application",
+}  # fmt: skip
+"""Layers, for people."""
 HOUR_NS = 3_600 * 1_000_000_000
 
 
@@ -27,13 +34,39 @@ def print_tails(found: list[FabricTails], console: Console, price: float | None,
     elif not any(of.stalls or of.tails for of in found):
         console.print(Text(" No series stands out, and no step lasted longer than usual."))
     for of in found:
+        for job in of.periods:
+            console.print(Text(_period(job), style="dim"))
         for stall in of.stalls:
             console.print(Text("\n".join(stall_sentences(stall, price, local)), overflow="fold"))
+            console.print()
+        if of.limits:
+            console.print(Text("\n".join(limit_sentences(of.limits[:FIRST_LIMITS])), overflow="fold"))
             console.print()
         if of.tails:
             console.print(_table(of.tails[:MOST_TAILS], local))
         if len(of.tails) > MOST_TAILS:
             console.print(Text(f" and {len(of.tails) - MOST_TAILS:,} more: -o jsonl has them all", style="dim"))
+
+
+def limit_sentences(limits: tuple[Limit, ...]) -> list[str]:
+    """What is full first as load grows."""
+    said = [" as load grows, full first:"]
+    for limit in limits:
+        place = printable(f"{limit.device}:{limit.port}" if limit.port else limit.device)
+        of = "its size" if not limit.rate_mbps else f"{limit.rate_mbps:,} Mb/s"
+        slower = f", which could be {limit.nominal_mbps:,}" if limit.nominal_mbps > limit.rate_mbps > 0 else ""
+        full = f"full at {limit.times:,.1f} times the load"
+        said.append(f"   {limit.resource} of {place}: {limit.use:.1%} of {of}{slower}; {full}")
+    return said
+
+
+def _period(job: Period) -> str:
+    """What the bytes of a job without a hook tell of its steps."""
+    hosts = f" job {printable(job.job)} of {job.hosts:,} hosts has no hook"
+    told = f"{hosts}: by their bytes, steps take {duration_text(job.period_ns)}"
+    if job.steps:
+        return f"{told}; {job.steps:,} of them are told within {duration_text(job.bin_ns)}"
+    return f"{told}; windows of {duration_text(job.bin_ns)} are too long to tell which rank is late"
 
 
 def stall_sentences(stall: Stall, price: float | None = None, local: bool = False) -> list[str]:
@@ -45,9 +78,10 @@ def stall_sentences(stall: Stall, price: float | None = None, local: bool = Fals
     if stall.long_steps != stall.last_step - stall.first_step + 1:
         steps = f"{stall.long_steps} of {steps}"
     moved = (stall.mean_ns - stall.mean_usual_ns) / stall.mean_usual_ns if stall.mean_usual_ns else 0.0
-    what = "computes for" if stall.own_compute else "ends its step after"
+    what = "computes for" if stall.mean_of_compute else "ends its step after"
+    how = ", by its bytes" if stall.inferred else ""
     said = [
-        f" job {printable(stall.job)}: {steps} took {duration_text(stall.step_ns)} where"
+        f" job {printable(stall.job_name or stall.job)}{how}: {steps} took {duration_text(stall.step_ns)} where"
         f" {duration_text(stall.usual_ns)} is usual: {longer:.2f} times as long,"
         f" from {time_text(stall.start_ns, local)}",
         f"   the mean said: of {stall.ranks:,} ranks one {what} {duration_text(stall.mean_ns)}, {moved:+.1%}",
@@ -60,18 +94,26 @@ def stall_sentences(stall: Stall, price: float | None = None, local: bool = Fals
             f"cascade {printable(name)}{f' ({printable(began)})' if began else ''}"
             for name, began in zip(stall.cascades, stall.began, strict=True)
         ]
-        said.append(f"   behind it: {', '.join(behind)}")
+        said.append(f"   behind it: {', '.join(behind)}{_first_cause(stall)}")
     elif stall.cause == NOT_THE_FABRIC:
-        said.append("   behind it: not the fabric: the rank's own compute, and no pause in that time explains it")
+        why = "the rank's own compute, and no pause in that time explains it"
+        said.append(f"   behind it: not the fabric: {why}{_first_cause(stall)}")
     else:
         said.append("   behind it: not known; no cascade that does harm is known of that time")
     return said
 
 
+def _first_cause(stall: Stall) -> str:
+    return f"; it began in {LAYERS.get(stall.layer, printable(stall.layer))}" if stall.layer else ""
+
+
 def _behind(stall: Stall) -> str:
     if not stall.ranks_behind:
         return "no rank stands out"
-    named = [f"{printable(behind.rank)} on {printable(behind.device)}" for behind in stall.ranks_behind[:MAX_NAMED]]
+    named = [
+        printable(f"{each.rank} on {each.device}" + (f", NIC {each.nic}" if each.nic else ""))
+        for each in stall.ranks_behind[:MAX_NAMED]
+    ]
     more = len(stall.ranks_behind) - MAX_NAMED
     who = ", ".join(named) + (f" and {more} more" if more > 0 else "")
     first = stall.ranks_behind[0]

@@ -12,6 +12,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from analytics.capacity import Capacity, Limit
+from analytics.host_bytes import inferred_jobs
 from analytics.stalls import Stall, Stalls
 from analytics.stragglers import StepRow
 from analytics.tails.fleet import MEASURES, Fleet, Tail
@@ -22,14 +24,29 @@ from stream import kinds
 from stream.batch import Batch, StreamKey
 from stream.cascade import Cascade
 from stream.facts import Device, Flow, Link
+from stream.flow_id import job_id
 from stream.inventory import Inventory
 from stream.kafka_settings import KafkaSettings
 from stream.messages import Item
 from stream.record import MAX_TIME_NS, Events, empty_events
 from stream.topics import FACTS
 
-EVENT_TOPICS = tuple(dict.fromkeys(kinds.BY_CODE[measure.kind].topic for measure in MEASURES))
+EVENT_TOPICS = (*dict.fromkeys(kinds.BY_CODE[measure.kind].topic for measure in MEASURES), "flowbytes")
+MOST_LIMITS = 20
 _STEPS = (kinds.STEP_TIME, kinds.COMPUTE_TIME)
+
+
+class Period(msgspec.Struct, frozen=True):
+    """A job that no hook tells of: how long its steps are by the bytes of its hosts, in bins of what length.
+
+    `steps`: so many of them were taken for steps; 0 where bins are too long to tell when a rank ended.
+    """
+
+    job: str
+    hosts: int
+    period_ns: int
+    bin_ns: int
+    steps: int
 
 
 class FabricTails(msgspec.Struct, frozen=True):
@@ -39,6 +56,10 @@ class FabricTails(msgspec.Struct, frozen=True):
     period_ns: int
     rows: int
     """So many were looked at."""
+    periods: tuple[Period, ...]
+    """Of the jobs that no hook tells of."""
+    limits: tuple[Limit, ...]
+    """What is full first as load grows."""
     stalls: tuple[Stall, ...]
     tails: tuple[Tail, ...]
 
@@ -47,6 +68,7 @@ class FabricTails(msgspec.Struct, frozen=True):
 class _Fabric:
     batches: list[Batch] = field(default_factory=list)
     facts: list[Device | Link] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
     steps: list[StepRow] = field(default_factory=list)
     cascades: list[Cascade] = field(default_factory=list)
 
@@ -66,30 +88,53 @@ def fabric_tails(
                 of.steps += _step_rows(batch)
         elif isinstance(item, Device | Link):
             fabrics.setdefault(item.fabric, _Fabric()).facts.append(item)
+        elif isinstance(item, Flow):
+            fabrics.setdefault(item.fabric, _Fabric()).flows.append(item)
         elif isinstance(item, Cascade) and item.end_ns >= from_ns and item.start_ns < to_ns:
             fabrics.setdefault(item.fabric, _Fabric()).cascades.append(item)
     return [_tails(name, fabrics[name], period_ns) for name in sorted(fabrics)]
 
 
 def _tails(name: str, of: _Fabric, period_ns: int) -> FabricTails:
+    roles = Roles(of.facts)
+    jobs = [] if of.steps else inferred_jobs(of.batches, roles.hosts, of.flows)
     stalls = Stalls()
-    stalls.take(of.steps)
-    fleet = Fleet(period_ns, Roles(of.facts).role_of)
+    stalls.take(of.steps or (row for job in jobs for row in job.steps))
+    fleet = Fleet(period_ns, roles.role_of)
+    capacity = Capacity(roles.speeds_mbps)
     for batch in of.batches:
         fleet.take(batch)
+        capacity.take(batch)
     rows = sum(len(batch.events) for batch in of.batches)
-    return FabricTails(name, period_ns, rows, tuple(stalls.finish(newest(of.cascades))), tuple(fleet.finish()))
+    found = [roles.named(stall) for stall in stalls.finish(newest(of.cascades))]
+    if jobs:
+        found = [msgspec.structs.replace(stall, inferred=True) for stall in found]
+    periods = tuple(
+        Period(f"{job.job:x}", len(job.hosts), job.period_ns, job.bin_ns, len({row.step for row in job.steps}))
+        for job in jobs
+        if job.period_ns
+    )
+    limits = tuple(capacity.finish()[:MOST_LIMITS])
+    return FabricTails(name, period_ns, rows, periods, limits, tuple(found), tuple(fleet.finish()))
 
 
 class Roles:
-    """Which ports are peers: those of devices of one role whose cables lead to devices of one role."""
+    """Which ports are peers: those of devices of one role whose cables lead to devices of one role. And by which port
+    of its host a rank sends.
+    """
 
     def __init__(self, facts: Iterable[Device | Link]) -> None:
         inventory = Inventory.of(facts)
         self._names = inventory.names
         self._roles = inventory.roles()
+        self.hosts = {name for name, role in self._roles.items() if role == "host"}
+        self._ranks = inventory.ranks()
+        self._jobs = {f"{job_id(job):x}": job for _, job in self._ranks.values() if job}
+        self.speeds_mbps = inventory.speeds_mbps()
         self._peer: dict[tuple[str, str], str] = {}
         for cable in inventory.cables():
+            if cable.speed_mbps:
+                self.speeds_mbps |= dict.fromkeys((cable.a[:2], cable.b[:2]), cable.speed_mbps)
             self._peer[cable.a[:2]] = cable.b[0]
             self._peer[cable.b[:2]] = cable.a[0]
 
@@ -100,6 +145,15 @@ class Roles:
         peer = self._peer.get((place[0], place[1]))
         there = self._roles.get(peer, "") if peer is not None else ""
         return f"{own or 'device'} to {there}" if there else own
+
+    def named(self, stall: Stall) -> Stall:
+        """The stall with the name of its job, and with the NICs of the ranks behind it."""
+        behind = []
+        for rank in stall.ranks_behind:
+            nic, _job = self._ranks.get(self._names.resolve(rank.device, rank.rank)[:2], ("", ""))
+            behind.append(msgspec.structs.replace(rank, nic=nic))
+        name = self._jobs.get(stall.job, "")
+        return msgspec.structs.replace(stall, ranks_behind=tuple(behind), job_name=name)
 
 
 def _step_rows(batch: Batch) -> list[StepRow]:
@@ -146,7 +200,7 @@ def items_on_kafka(settings: KafkaSettings) -> Iterator[Item]:
     with Reader(settings, (*EVENT_TOPICS, *FACTS, "cascade"), "earliest") as reader:
         end = reader.end()
         while not reader.has_reached(end):
-            yield from (read.item for read in reader.read() if not isinstance(read.item, Flow | None))
+            yield from (read.item for read in reader.read() if read.item is not None)
 
 
 def _batches(columns: object, topic: str) -> Iterator[Batch]:

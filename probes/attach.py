@@ -36,9 +36,12 @@ _CLSACT_PARENT = 0xFFFFFFF1
 _CLSACT_SIDES = {SIDE_RX: 0xFFFFFFF2, SIDE_TX: 0xFFFFFFF3}
 _ETH_P_ALL = 0x0003
 HANDLE, HANDLES = 0x50545200, 256
-"""The first of our clsact filters' handles ("PTR" and a number); another program's filter never has it by chance."""
+"""The first of our clsact filters' handles ("PTR" and a number). A filter is ours if it has such a handle, our
+preference and our name."""
 PREFERENCE = 1
 _NAME = b"pausetrace"
+_OURS = range(HANDLE, HANDLE + HANDLES)
+_WHERE = PREFERENCE << 16 | socket.htons(_ETH_P_ALL)
 
 
 class Attached:
@@ -127,7 +130,7 @@ def leftovers(*, remove: bool = False) -> list[Leftover]:
         for side in _CLSACT_SIDES:
             clsact = _Clsact(index, side)
             for handle in clsact.handles():
-                if not HANDLE <= handle < HANDLE + HANDLES or not clsact.claim(handle):
+                if not clsact.claim(handle):
                     continue
                 try:
                     if remove:
@@ -171,13 +174,19 @@ class _Clsact:
 
     def put(self, program_fd: int) -> None:
         """Puts the program there, beside those of agents that live; makes the qdisc where there is none."""
-        if not any(self.claim(handle) for handle in range(HANDLE, HANDLE + HANDLES)):
-            raise OSError(errno.EBUSY, f"{HANDLES} agents are there already")
-        try:
-            self._put(program_fd)
-        except BaseException:
-            self.give_up()
-            raise
+        for handle in _OURS:
+            if not self.claim(handle):
+                continue
+            try:
+                self._put(program_fd)
+            except BaseException as error:
+                self.give_up()
+                # A filter of somebody else's that has the handle stays.
+                if not isinstance(error, NetlinkError) or error.errno != errno.EEXIST:
+                    raise
+            else:
+                return
+        raise OSError(errno.EBUSY, f"{HANDLES} agents are there already")
 
     def _put(self, program_fd: int) -> None:
         qdisc = self._message(0xFFFF0000, _CLSACT_PARENT, 0) + attribute(_KIND, b"clsact\0")
@@ -191,7 +200,7 @@ class _Clsact:
             except NetlinkError as error:
                 if error.errno != errno.EEXIST:
                     raise
-            route.ask(_NEW_FILTER, described, flags=_ACK | _CREATE)
+            route.ask(_NEW_FILTER, described, flags=_ACK | _CREATE | _EXCLUSIVE)
         finally:
             route.close()
 
@@ -212,7 +221,7 @@ class _Clsact:
         return self._handle in self.handles()
 
     def handles(self) -> list[int]:
-        """Handles of all bpf filters at this side."""
+        """Handles of our filters at this side."""
         route = RouteSocket()
         try:
             answers = route.ask(_GET_FILTER, self._message(0, self._parent, 0), dump=True)
@@ -222,14 +231,16 @@ class _Clsact:
             route.close()
         found = []
         for body in answers:
-            handle, parent = struct.unpack_from("=II", body, 8)
-            kind = attributes(body[20:]).get(_KIND, [b""])[0]
-            if parent == self._parent and kind == b"bpf\0" and handle:
+            handle, parent, information = struct.unpack_from("=III", body, 8)
+            told = attributes(body[20:])
+            options = attributes(told[_OPTIONS][0]) if _OPTIONS in told else {}
+            where = (parent, information, told.get(_KIND), options.get(_BPF_NAME))
+            if where == (self._parent, _WHERE, [b"bpf\0"], [_NAME + b"\0"]) and handle in _OURS:
                 found.append(handle)
         return found
 
     def _filter(self) -> bytes:
-        return self._message(self._handle, self._parent, PREFERENCE << 16 | socket.htons(_ETH_P_ALL))
+        return self._message(self._handle, self._parent, _WHERE)
 
     def _message(self, handle: int, parent: int, information: int) -> bytes:
         """Struct tcmsg."""

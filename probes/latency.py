@@ -82,7 +82,10 @@ class Outliers:
 
 
 class LatencyProbe:
-    """One latency program. `window_ns`: histograms are told at the first read after 3/4 of it."""
+    """One latency program. `window_ns`: histograms are told at the first read after 3/4 of it.
+
+    `check` is called once a window, and raises OSError where the program does not see everything any more.
+    """
 
     def __init__(
         self,
@@ -97,7 +100,9 @@ class LatencyProbe:
         hit_ns: int,
         napi_state: Map | None = None,
         released: Callable[[], None],
+        check: Callable[[], None] | None = None,
     ) -> None:
+        self._check = check
         self.slots, self._outliers, self._settings, self._attached = slots, outliers, settings, list(attached)
         self._threshold_ns, self._window_ns, self._per_cpu, self._hit_ns = threshold_ns, window_ns, per_cpu, hit_ns
         self._napi_state, self._released = napi_state, released
@@ -124,6 +129,8 @@ class LatencyProbe:
             rows += [windows] if len(windows.events) else []
             kernel_ns = hits * self._hit_ns
             self._window_from_ns = now_ns
+            if self._check is not None:
+                self._check()
         losses = [Lost(TOPIC, lost, RING_FULL, before_ns, now_ns)] if lost else []
         return Reading(rows, losses, kernel_ns=kernel_ns)
 

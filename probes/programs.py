@@ -6,6 +6,7 @@ In: names and `Settings`. Out: `Probe`s. The agent itself never imports bcc: it 
 from __future__ import annotations
 
 import errno
+import functools
 import mmap
 import os
 import threading
@@ -39,6 +40,7 @@ from stream.facts import PriorityMaps
 from stream.record import c_header
 
 READ_INTERVAL_S = 0.02
+PID_MAX = Path("/proc/sys/kernel/pid_max")
 DEFAULT_THRESHOLD_NS: Mapping[str, int] = MappingProxyType(
     {"runqueue": 10_000_000, "softirq": 5_000_000, "hardirq": 1_000_000, "napi": 5_000_000, "block": 100_000_000}
 )
@@ -123,7 +125,7 @@ def open_probes(names: Sequence[str], settings: Settings, deadline_s: float = 30
         return found
     pages = settings.ring_bytes // mmap.PAGESIZE
     macros = {
-        "PID_MAX": int(Path("/proc/sys/kernel/pid_max").read_text()), "RING_PAGES": pages, "PAUSE_RING_PAGES": pages,
+        "PID_MAX": _most_pids(), "RING_PAGES": pages, "PAUSE_RING_PAGES": pages,
         "MAX_FLOWS": settings.max_flows,
         **{f"LEAST_NS_{source.upper()}": _threshold_ns(name, settings)
            for name, sources in _LATENCIES.items() for source in sources},
@@ -132,7 +134,7 @@ def open_probes(names: Sequence[str], settings: Settings, deadline_s: float = 30
         compiled = compile_programs(wanted, macros, c_header(), deadline_s)
     except OSError as error:  # also TimeoutError
         return found | dict.fromkeys(wanted, Unavailable(f"the programs cannot be compiled: {error}"))
-    module = _Module(compiled)
+    module = _Module(compiled, macros["PID_MAX"])
     try:
         for name in wanted:
             if name in compiled.failed:
@@ -145,6 +147,17 @@ def open_probes(names: Sequence[str], settings: Settings, deadline_s: float = 30
     finally:
         module.release()
     return found
+
+
+def _most_pids() -> int:
+    """Above every pid that the kernel gives out."""
+    return int(PID_MAX.read_text())
+
+
+def _check_pids(room: int) -> None:
+    """Raises OSError once the kernel may give out pids that a program opened for so many has no place for."""
+    if (pids := _most_pids()) > room:
+        raise OSError(f"{PID_MAX} has grown from {room} to {pids}, and tasks of larger pids are not seen")
 
 
 def _threshold_ns(name: str, settings: Settings) -> int:
@@ -174,8 +187,8 @@ def _refused(error: OSError) -> tuple[str, str]:
 class _Module:
     """What the child handed over, shared by the probes of one compilation; the last that is closed closes the rest."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        self._compiled = compiled
+    def __init__(self, compiled: Compiled, pids: int) -> None:
+        self._compiled, self.pids = compiled, pids
         self._users = 1  # whoever opens the probes
         self._lock = threading.Lock()
         self._outliers: Outliers | None = None
@@ -245,6 +258,7 @@ def _open(name: str, module: _Module, settings: Settings) -> Probe:
             threshold_ns=_threshold_ns(name, settings), window_ns=window_ns,
             per_cpu=settings.per_cpu, hit_ns=HIT_NS[name],
             napi_state=module.map("napi_state", NAPI_STATE) if name == "napi" else None, released=module.use(),
+            check=functools.partial(_check_pids, module.pids) if name == "runqueue" else None,
         )  # fmt: skip
     if name == "tcp_retransmits":
         return TcpRetransmitsProbe(

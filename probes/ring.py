@@ -28,6 +28,8 @@ HEADER_BYTES = 8
 STRIDE = HEADER_BYTES + RECORD_BYTES
 BUSY, DISCARDED = 1 << 31, 1 << 30
 _OPAQUE = np.dtype((np.void, RECORD_BYTES))
+_PART = 1 << 14
+"""Records that are checked, copied and moved in time together, while a CPU has them in its cache: 1 MiB."""
 _LIBBPF = "libbpf.so.1"
 _U64 = np.dtype("<u8")
 
@@ -65,12 +67,10 @@ class Ring:
     def drain(self) -> Drained:
         """All rows that programs have finished, and how many were lost meanwhile."""
         with self._lock:
-            events = self._consumer.take()
+            events = self._consumer.take(epoch_offset_ns())
             # The loss is read last: a row that is lost now and counted is a row that came before.
             lost = int(self._lost_now.read().sum(dtype=np.uint64))
             told, self._told_lost = self._told_lost, lost
-        if len(events):
-            events["time_ns"] += epoch_offset_ns()
         return Drained(events, lost - told)
 
     def close(self) -> None:
@@ -93,7 +93,8 @@ class _Mapped:
         self._produced: npt.NDArray[Any] = np.frombuffer(self._pages, _U64, 1)
         self._data = memoryview(self._pages)[page:]
 
-    def take(self) -> Events:
+    def take(self, offset_ns: int) -> Events:
+        """All finished records, their times moved by this much."""
         consumed = int(self._consumed[0])
         count = (int(self._produced[0]) - consumed) // STRIDE
         if not count:
@@ -103,21 +104,23 @@ class _Mapped:
         shared = np.ndarray(count, "<u4", self._data, place, STRIDE)
         # As opaque bytes rows are copied twice as fast as by field or word.
         rows = np.ndarray(count, _OPAQUE, self._data, place + HEADER_BYTES, STRIDE)
-        # Every header is read once, and before any payload: what was finished then, is.
-        if (shared == RECORD_BYTES).all():
-            events = rows.copy().view(EVENT)
-        else:
-            headers = shared.copy()
-            busy = (headers & BUSY) != 0
-            if busy.any():
-                count = int(busy.argmax())
-            headers, rows = headers[:count], rows[:count]
-            discarded = (headers & DISCARDED) != 0
-            if ((headers & ~np.uint32(DISCARDED)) != RECORD_BYTES).any():
-                raise PausetraceError("a ring has a record of another size than 56 bytes", "report this as a bug")
-            events = rows[~discarded].view(EVENT)
-        self._consumed[0] = consumed + count * STRIDE
-        return events
+        taken = np.empty(count, _OPAQUE)
+        times = taken.view(EVENT)["time_ns"]
+        # Every header is read once, and before its payload: what was finished then, is.
+        done = 0
+        while done < count and (shared[done : done + _PART] == RECORD_BYTES).all():
+            part = slice(done, done + _PART)
+            taken[part] = rows[part]
+            times[part] += offset_ns
+            done = min(done + _PART, count)
+        kept = done
+        if done < count:
+            finished, rest = _finished(shared[done:].copy(), rows[done:])
+            done, kept = done + finished, kept + len(rest)
+            taken[kept - len(rest) : kept] = rest
+            times[kept - len(rest) : kept] += offset_ns
+        self._consumed[0] = consumed + done * STRIDE
+        return taken[:kept].view(EVENT)
 
     def close(self) -> None:
         if self._fd < 0:
@@ -128,6 +131,16 @@ class _Mapped:
         self._pages.close()
         os.close(self._fd)
         self._fd = -1
+
+
+def _finished(headers: npt.NDArray[Any], rows: npt.NDArray[Any]) -> tuple[int, npt.NDArray[Any]]:
+    """How many records programs have finished, up to the first that is not, and those of them that are no discards."""
+    busy = (headers & BUSY) != 0
+    count = int(busy.argmax()) if busy.any() else len(headers)
+    headers = headers[:count]
+    if ((headers & ~np.uint32(DISCARDED)) != RECORD_BYTES).any():
+        raise PausetraceError("a ring has a record of another size than 56 bytes", "report this as a bug")
+    return count, rows[:count][(headers & DISCARDED) == 0]
 
 
 class CallbackConsumer:
@@ -156,10 +169,13 @@ class CallbackConsumer:
         self._rows.append(ctypes.string_at(data, size))
         return 0
 
-    def take(self) -> Events:
+    def take(self, offset_ns: int) -> Events:
+        """All finished records, their times moved by this much."""
         self._library.ring_buffer__consume(self._ring)
         rows, self._rows = self._rows, []
-        return np.frombuffer(bytearray(b"".join(rows)), EVENT)
+        events = np.frombuffer(bytearray(b"".join(rows)), EVENT)
+        events["time_ns"] += offset_ns
+        return events
 
     def close(self) -> None:
         if self._fd >= 0:

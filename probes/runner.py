@@ -218,7 +218,7 @@ class Runner:
         if step > self._step:
             self._counts["degradations"] += 1
             used, share = self._budget.used_share, self._budget.share
-            why = f": it took {used:.1%} of a core where {share:.1%} is allowed"
+            why = f": it took {used:.2%} of a core where {share:.2%} is allowed"
         else:
             why = ": it costs less again"
         self._step = step

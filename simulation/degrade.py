@@ -18,6 +18,7 @@ import numpy as np
 from simulation.polling import Polling, polled
 from simulation.trace_columns import Trace
 from simulation.trace_rows import StreamRows, TraceStreams, trace_streams
+from simulation.trace_table import Ints
 from simulation.truth import RootKey
 from simulation.variants import Restorer, renamed, scaled
 from stream import kinds
@@ -27,13 +28,15 @@ from stream.facts import Fact, Flow
 from stream.record import Events, picked
 from stream.roster import StreamDown
 
+CUMULATIVE = (kinds.PFC_PAUSED, kinds.PFC_FRAMES, kinds.ECN_MARKED, kinds.PORT_BYTES)
+"""What devices count from their start on; a watermark is none of it."""
 RANDOM_SWITCH = "random"
 """For `missing`: any switch that is no true root."""
 ROOT_SWITCH = "root"
 """For `missing`: the switch of the largest true root; of a host, the one that its first port is linked to."""
 
 # What is drawn for; a number, once given, stays, or the same seed would mean other runs.
-_NAMES, _LOSS, _LOSS_EACH, _MISSING, _SKEW, _POLLS = range(6)
+_NAMES, _LOSS, _LOSS_EACH, _MISSING, _SKEW, _POLLS, _RESETS = range(7)
 
 
 class Degradation(msgspec.Struct, frozen=True):
@@ -46,6 +49,8 @@ class Degradation(msgspec.Struct, frozen=True):
     """Probability that a pause event is lost at both ends."""
     loss_each: float = 0.0
     """Probability that a row of a pause event is lost, at each end by itself."""
+    resets: float = 0.0
+    """Probability that all counters of a device begin anew in a window: what they counted there is unknown."""
     missing: str = ""
     """A device that publishes nothing: its name, `RANDOM_SWITCH` or `ROOT_SWITCH`."""
     drop: frozenset[str] = frozenset()
@@ -61,7 +66,13 @@ class Degradation(msgspec.Struct, frozen=True):
         """Whether another seed gives another trace."""
         polls = self.polling is not None and self.polling.is_random
         return bool(
-            self.skew_ns or self.loss or self.loss_each or self.renamed or self.missing == RANDOM_SWITCH or polls
+            self.skew_ns
+            or self.loss
+            or self.loss_each
+            or self.resets
+            or self.renamed
+            or self.missing == RANDOM_SWITCH
+            or polls
         )
 
 
@@ -120,6 +131,8 @@ def degrade(
     if silent >= 0:
         name = variant.devices[silent]
         streams = _with_rows(streams, tuple(rows for rows in streams.rows if rows.device != name))
+    if degradation.resets:
+        streams = _reset(streams, degradation.resets, draw(_RESETS))
     if degradation.loss_each:
         own_names = dict(zip(variant.devices, trace.devices, strict=True))
 
@@ -189,6 +202,29 @@ def _without_rows(
             for rows in streams.rows
         ),
     )
+
+
+def _reset(streams: TraceStreams, probability: float, draw: np.random.Generator) -> TraceStreams:
+    """The streams with windows in which a device's counters began anew: its rows are there, without a value."""
+    windows = sorted({(rows.device, end) for rows in streams.rows for end in _window_ends(rows).tolist()})
+    hit = draw.random(len(windows)) < probability
+    begun_anew = {window for window, is_hit in zip(windows, hit.tolist(), strict=True) if is_hit}
+
+    def unknown(rows: StreamRows) -> StreamRows:
+        ends = {end for device, end in begun_anew if device == rows.device}
+        events = rows.events.copy()
+        lost = np.isin(events["kind"], CUMULATIVE) & np.isin(events["time_ns"], sorted(ends))
+        events["value"][lost] = events["extra"][lost] = kinds.UNKNOWN
+        events["quality"][lost] |= kinds.RESET
+        return dataclasses.replace(rows, events=events)
+
+    return _with_rows(streams, tuple(map(unknown, streams.rows)))
+
+
+def _window_ends(rows: StreamRows) -> Ints:
+    """Ends of the windows of which the stream's counters tell."""
+    ends: Ints = np.unique(rows.events["time_ns"][np.isin(rows.events["kind"], CUMULATIVE)])
+    return ends
 
 
 def _with_rows(streams: TraceStreams, rows: tuple[StreamRows, ...]) -> TraceStreams:

@@ -14,7 +14,7 @@ import numpy as np
 from simulation.trace_columns import Counters, FlowBytes, Flows, HostPcie, Links, PauseEvents, Ports, Trace
 from simulation.trace_flows import DEFAULT_PRIORITY, read_flows
 from simulation.trace_steps import read_steps
-from simulation.trace_table import LAYOUT, Ints, TraceTable, exists, find_table, read_file, read_table
+from simulation.trace_table import LAYOUT, Ints, TraceTable, exists, find_table, first_again, read_json, read_table
 from stream.errors import ConfigError, TraceError
 from stream.kinds import UNKNOWN
 
@@ -31,6 +31,10 @@ DEFAULT_PERIOD_NS = 100_000
 MAX_SPEED_MBPS = (1 << 40) - 1
 MAX_DELAY_NS = (1 << 40) - 1
 EVENT_NAMES = {"xon_rx": 0, "xoff_rx": 1}
+PORT = ("device", "port")
+ONE_ROW = "leave one of the two rows"
+TOO_FAST = 2
+"""Bins and what was counted in them may be apart by a little, at most by one bin more; as of paused time."""
 
 
 class _EventCounts(msgspec.Struct, frozen=True):
@@ -69,10 +73,12 @@ def read_trace(path: Path, without: AbstractSet[str] = frozenset(), absent: Abst
         links=links,
         period_ns=period_ns,
         pauses=_read_pauses(path, ports, notes, absent),
-        counters=None if counter_table is None else _counters(counter_table, ports, period_ns, "queues" not in without),
+        counters=None
+        if counter_table is None
+        else _counters(counter_table, ports, period_ns, "queues" not in without, notes),
         flows=flows,
         flow_bytes=None if bytes_table is None or flows is None else _flow_bytes(bytes_table, ports, flows, period_ns),
-        pcie=_read_pcie(path, device_index, ports, absent),
+        pcie=_read_pcie(path, device_index, roles, ports, absent),
         steps=read_steps(path, device_index),
         notes=tuple(notes),
     )
@@ -110,6 +116,8 @@ def _read_devices(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
             table.fail(row, f"device {name!r} is there twice")
         if not kind:
             table.fail(row, f"device {name!r} has no kind", "write host, or switch for anything else")
+        if kind != "host" and kind.strip().lower() == "host":
+            table.fail(row, f"device {name!r} is of kind {kind!r}", "write host")
         seen.add(name)
     return names, tuple("host" if kind == "host" else "switch" for kind in kinds)
 
@@ -157,7 +165,7 @@ def _read_links(folder: Path, device_index: dict[str, int]) -> tuple[Ports, Link
     return ports, Links(a_ends, a_ends + 1, speed, delay)
 
 
-def _ports_of(table: TraceTable, ports: Ports, columns: tuple[str, str] = ("device", "port")) -> Ints:
+def _ports_of(table: TraceTable, ports: Ports, columns: tuple[str, str] = PORT) -> Ints:
     return table.indices(columns, ports.index, "no such port in links.csv")
 
 
@@ -185,14 +193,12 @@ def _read_pauses(folder: Path, ports: Ports, notes: list[str], absent: AbstractS
         strangers = sender != ports.peer[port]
         if strangers.any():
             row = int(strangers.argmax())
-            told, peer = (_port_text(table, row, pair) for pair in (("device", "port"), ("sender", "sender_port")))
+            told, peer = (_port_text(table, row, pair) for pair in (PORT, ("sender", "sender_port")))
             table.fail(row, f"{peer} stopped {told}, but links.csv does not join them", "correct either file")
-    return PauseEvents(
-        time_ns=table.ints("time_ns"),
-        port=port,
-        priority=_priorities(table),
-        xoff=table.indices("event", EVENT_NAMES, "the event is xoff_rx or xon_rx"),
-    )
+    xoff = table.indices("event", EVENT_NAMES, "the event is xoff_rx or xon_rx")
+    if len(xoff) and not xoff.any():
+        notes.append(f"{path.name} has {len(xoff):,} XONs and no XOFF: the events that begin pauses were lost")
+    return PauseEvents(time_ns=table.ints("time_ns"), port=port, priority=_priorities(table), xoff=xoff)
 
 
 def _port_text(table: TraceTable, row: int, columns: tuple[str, str]) -> str:
@@ -205,7 +211,7 @@ def _event_counts(folder: Path, notes: list[str]) -> _EventCounts:
     if not exists(path):
         return _EventCounts()
     try:
-        return msgspec.json.decode(read_file(path), type=_EventCounts)
+        return msgspec.json.decode(read_json(path), type=_EventCounts)
     except (TraceError, OSError, msgspec.DecodeError, UnicodeDecodeError) as err:
         notes.append(f"{path.name} cannot be read, so that nobody knows whether pfc.csv is whole: {err}")
         return _EventCounts()
@@ -228,25 +234,44 @@ def _bins(table: TraceTable, period_ns: int) -> tuple[Ints, Ints]:
     return table.ints("bin_start_ns", high=1 << 61) + span, span
 
 
-def _counters(table: TraceTable, ports: Ports, period_ns: int, queues: bool) -> Counters:
+def _counters(table: TraceTable, ports: Ports, period_ns: int, queues: bool, notes: list[str]) -> Counters:
+    """The rows; what cannot have passed a port in its bin is not known."""
+
     def pause(column: str) -> Ints:
         return table.ints(column, empty=UNKNOWN) if table.has(column) else np.full(table.count, UNKNOWN, np.int64)
 
     def queue(column: str) -> Ints | None:
         return table.ints(column, empty=UNKNOWN) if queues and table.has(column) else None
 
+    def sent(column: str) -> Ints | None:
+        counted = queue(column)
+        if counted is None:
+            return None
+        most = TOO_FAST * ports.speed_mbps[port].astype(np.float64) * span_ns / 8_000
+        wrong = (counted != UNKNOWN) & (counted > most) & (most > 0)
+        if wrong.any():
+            row = int(wrong.argmax())
+            notes.append(
+                f"{table.path.name} has {int(wrong.sum()):,} bins of {column} with more than {TOO_FAST} times what a"
+                f" link carries in that time, the first in line {row + 2}: they count as not told"
+            )
+        return np.where(wrong, UNKNOWN, counted)
+
     end_ns, span_ns = _bins(table, period_ns)
+    port, priority = _ports_of(table, ports), _priorities(table)
+    if (row := first_again(end_ns - span_ns, port, priority)) is not None:
+        table.fail(row, f"this bin of {_port_text(table, row, PORT)} and its priority is there twice", ONE_ROW)
     return Counters(
         end_ns=end_ns,
         span_ns=span_ns,
-        port=_ports_of(table, ports),
-        priority=_priorities(table),
+        port=port,
+        priority=priority,
         rx_paused_ns=pause("rx_paused_ns"),
         rx_pause_frames=pause("rx_pause_frames"),
         tx_pause_frames=pause("tx_pause_frames"),
         q_max_bytes=queue("q_max_bytes"),
-        tx_bytes=queue("tx_bytes"),
-        rx_bytes=queue("rx_bytes"),
+        tx_bytes=sent("tx_bytes"),
+        rx_bytes=sent("rx_bytes"),
         tx_ce_packets=queue("tx_ce_pkts"),
         rx_ce_packets=queue("rx_ce_pkts"),
     )
@@ -254,20 +279,30 @@ def _counters(table: TraceTable, ports: Ports, period_ns: int, queues: bool) -> 
 
 def _flow_bytes(table: TraceTable, ports: Ports, flows: Flows, period_ns: int) -> FlowBytes:
     end_ns, span_ns = _bins(table, period_ns)
+    port = _ports_of(table, ports)
+    flow = table.indices("flow", {name: row for row, name in enumerate(flows.names)}, "no such flow in flows.csv")
+    if (row := first_again(end_ns - span_ns, port, flow)) is not None:
+        name = flows.names[flow[row]]
+        table.fail(row, f"this bin of {_port_text(table, row, PORT)} and flow {name} is there twice", ONE_ROW)
     return FlowBytes(
         end_ns=end_ns,
         span_ns=span_ns,
-        port=_ports_of(table, ports),
-        flow=table.indices("flow", {name: row for row, name in enumerate(flows.names)}, "no such flow in flows.csv"),
+        port=port,
+        flow=flow,
         tx_bytes=table.ints("tx_bytes"),
     )
 
 
-def _read_pcie(folder: Path, device_index: dict[str, int], ports: Ports, absent: AbstractSet[str]) -> HostPcie | None:
+def _read_pcie(
+    folder: Path, device_index: dict[str, int], roles: tuple[str, ...], ports: Ports, absent: AbstractSet[str]
+) -> HostPcie | None:
     table = _optional(folder, "host_pcie", ("host", "link_max_mbps", "link_now_mbps"), absent)
     if table is None:
         return None
     hosts = table.indices("host", device_index, "no such device in devices.csv")
+    for row, host in enumerate(hosts.tolist()):
+        if roles[host] != "host":
+            table.fail(row, f"{table.texts('host')[row]!r} is a switch in devices.csv", "correct either file")
     if table.has("port"):
         port = _ports_of(table, ports, ("host", "port"))
     else:
@@ -278,8 +313,10 @@ def _read_pcie(folder: Path, device_index: dict[str, int], ports: Ports, absent:
         if (port < 0).any():
             row = int((port < 0).argmax())
             table.fail(row, f"host {table.texts('host')[row]!r} has no link in links.csv")
-    return HostPcie(
-        port=port,
-        now_mbps=table.ints("link_now_mbps", high=MAX_SPEED_MBPS),
-        max_mbps=table.ints("link_max_mbps", high=MAX_SPEED_MBPS),
-    )
+    if (again := first_again(port)) is not None:
+        table.fail(again, f"the PCIe link of host {table.texts('host')[again]!r} is there twice", ONE_ROW)
+    now, most = table.ints("link_now_mbps", high=MAX_SPEED_MBPS), table.ints("link_max_mbps", 1, MAX_SPEED_MBPS)
+    if (now > most).any():
+        row = int((now > most).argmax())
+        table.fail(row, f"link_now_mbps is {now[row]}, more than link_max_mbps, {most[row]}", "correct either")
+    return HostPcie(port=port, now_mbps=now, max_mbps=most)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from simulation.trace_columns import Flows, Ports
-from simulation.trace_table import Ints, TraceTable, find_table, read_table
+from simulation.trace_table import Ints, TraceTable, find_table, first_again, read_table
 from stream.facts import Hop
 from stream.record import MAX_TIME_NS
 
@@ -82,9 +82,7 @@ def _read_paths(
     for column in ("in_port", "out_port"):
         table.indices(("device", column), ports.index | ends, "no such port in links.csv")
     order = np.lexsort((hop, flow))
-    again = np.flatnonzero((np.diff(flow[order]) == 0) & (np.diff(hop[order]) == 0))
-    if len(again):
-        row = int(order[again[0] + 1])
+    if (row := first_again(hop, flow)) is not None:
         table.fail(row, f"hop {hop[row]} of flow {table.texts('flow')[row]!r} is there twice")
     in_ports, out_ports = table.texts("in_port"), table.texts("out_port")
     hops = [Hop(devices[row], in_ports[row], out_ports[row]) for row in order.tolist()]

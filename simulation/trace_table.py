@@ -5,6 +5,7 @@ In: a path and the columns that must be there. Out: columns as NumPy arrays; col
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import os
@@ -93,6 +94,14 @@ class TraceTable:
         return numbers
 
 
+def first_again(*keys: Ints) -> int | None:
+    """The first row that has all keys of one before it, of which it would be a second telling; None if none has."""
+    order = np.lexsort(keys)
+    again = np.logical_and.reduce([np.diff(key[order]) == 0 for key in keys])
+    # Of equal keys, lexsort leaves the rows in their order.
+    return int(order[1:][again].min()) if again.any() else None
+
+
 def find_table(folder: Path, name: str) -> Path | None:
     """Path of `name`.csv or `name`.csv.gz in the folder, None if neither is there.
 
@@ -114,6 +123,11 @@ def read_file(path: Path) -> bytes:
     """The bytes of a regular file: of a pipe or a device nobody knows when it ends. Raises TraceError, OSError."""
     _require_file(path)
     return path.read_bytes()
+
+
+def read_json(path: Path) -> bytes:
+    """As `read_file`, less the byte order mark with which some editors begin a file."""
+    return read_file(path).removeprefix(codecs.BOM_UTF8)
 
 
 def _require_file(path: Path) -> None:

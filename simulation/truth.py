@@ -5,12 +5,14 @@ In: a folder. Out: `Truth`: planted faults, shares of the true roots, byte share
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from simulation.trace_table import LAYOUT, exists, find_table, read_file, read_table
+from simulation.trace_table import LAYOUT, exists, find_table, read_json, read_table
 from stream.errors import TraceError
 
 RootKey = tuple[str, str]
@@ -152,24 +154,41 @@ def read_truth(folder: Path) -> Truth:
     if not exists(path):
         raise TraceError(f"{path} is missing", "only a trace whose truth is known can be judged; try analyze instead")
     try:
-        file = msgspec.json.decode(read_file(path), type=_TruthFile)
+        file = msgspec.json.decode(read_json(path), type=_TruthFile)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as err:
         raise TraceError(f"{path} cannot be read: {err}", LAYOUT) from err
     devices_path = find_table(folder, "devices")
     if devices_path is None:
         raise TraceError(f"{folder / 'devices.csv'} is missing", LAYOUT)
     devices = read_table(devices_path, ("device", "kind"))
+    names = frozenset(devices.texts("device"))
+    for device in _devices_of(file):
+        if device not in names:
+            raise TraceError(f"{path}: no device {device!r} in devices.csv", "correct either file")
     hosts = frozenset(
         device for device, kind in zip(devices.texts("device"), devices.texts("kind"), strict=True) if kind == "host"
     )
-    return Truth(folder.resolve().name, file, hosts, _read_edges(folder))
+    return Truth(folder.resolve().name, file, hosts, _read_edges(folder, names))
 
 
-def _read_edges(folder: Path) -> dict[EdgeKey, float]:
+def _devices_of(file: _TruthFile) -> Iterator[str]:
+    """The devices that the truth names; a planted root may have none."""
+    yield from (root.device for root in file.expected_roots if root.device)
+    shares = (*file.packet_level_roots, *(file.packet_level_roots_visible or ()))
+    for window in file.windows or ():
+        shares += window.packet_level_roots
+    yield from (root.device for root in shares)
+    yield from (slow.host for slow in file.not_the_fabric or ())
+
+
+def _read_edges(folder: Path, devices: AbstractSet[str]) -> dict[EdgeKey, float]:
     path = find_table(folder, "truth_edges")
     if path is None:
         return {}
     table = read_table(path, ("device", "ingress_port", "egress_port", "bytes"))
+    for row, device in enumerate(table.texts("device")):
+        if device not in devices:
+            table.fail(row, f"no device {device!r} in devices.csv", "correct either file")
     names = (table.texts(column) for column in ("device", "ingress_port", "egress_port"))
     summed: dict[EdgeKey, float] = {}
     # An edge has one row for the XOFFs at which its egress was stopped itself, and one for the others.

@@ -102,7 +102,9 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """A flow that fed no root and was held up: for how long its bytes stood in stopped queues, and by which roots.
+    """A flow that roots held up which it did not feed: for how long its bytes stood in queues that they stopped.
+
+    `roots` has all that held it up, also those with too little of the blame to count in `pause_ns`.
 
     `damage` is null where the flow was not seen sending before.
     """

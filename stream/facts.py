@@ -65,7 +65,8 @@ class Port(msgspec.Struct, frozen=True, omit_defaults=True):
     """A port of a device with the other names it is known by and its speed in Mb/s (0 = unknown).
 
     `aliases`: ifname, ifalias, MAC, RDMA device, PCI address. `lag`: the port of the same device (bond, Port-Channel)
-    that this one is a member of. `rail`: the rail of the fabric that it belongs to.
+    that this one is a member of. `rail`: the rail of the fabric that it belongs to. A rank of a job is a port of its
+    host too: `nic` is the port of the same device that it sends by, `job` the name of its job.
     """
 
     port: Name
@@ -75,6 +76,8 @@ class Port(msgspec.Struct, frozen=True, omit_defaults=True):
     lag: OptionalName = ""
     rail: OptionalName = ""
     peer: Peer | None = None
+    nic: OptionalName = ""
+    job: OptionalName = ""
 
 
 class PriorityMaps(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -23,6 +23,11 @@ def flow_id(src_ip: str, dst_ip: str, protocol: int, src_port: int, dst_port: in
     return xxhash.xxh3_64_intdigest(packed) or 1
 
 
+def job_id(job: str) -> int:
+    """The flow of a job's STEP_TIME and COMPUTE_TIME: XXH3-64 of its name, 1 for a hash of 0."""
+    return xxhash.xxh3_64_intdigest(job.encode()) or 1
+
+
 def flow_text(flow: int) -> str:
     """A flow id for people and JSON: 16 hex digits."""
     return f"{flow:016x}"

@@ -5,12 +5,12 @@ In: a group, and a name or partitions. Out: whether some process works under the
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Collection
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from stream.errors import UnreachableError
@@ -19,19 +19,23 @@ from stream.kafka_settings import KafkaSettings, admin_client
 
 QUERY_DEADLINE_S = 10.0
 _LOOK_S = 0.5
+_STABLE = "Stable"
+_UUID_CHARS = 36
 
 
 def stays_member(settings: KafkaSettings, group: str, instance: str, for_s: float) -> bool:
     """Whether a group (by its full name) keeps a member of this instance's name for so long: longer than a session.
 
-    A member that nobody is any more, such as one whose process asked twice to join, does not outlast its session.
-    Raises UnreachableError if no broker says.
+    A member that nobody is any more, such as one whose process asked twice to join, does not outlast its session. One
+    without a name whose `client.id` is this name counts as well: Kafka names it alike. Raises UnreachableError if no
+    broker says.
     """
     client = admin_client(settings)
     end_s = time.monotonic() + for_s
     while True:
-        members = _described(client, group, QUERY_DEADLINE_S).members
-        if all(member.group_instance_id != instance for member in members):
+        found = _described(client, group, QUERY_DEADLINE_S)
+        # Kafka names a static member by its instance, a dash and a UUID.
+        if found is None or all(member.id[: -_UUID_CHARS - 1] != instance for member in found.members):
             return False
         if time.monotonic() >= end_s:
             return True
@@ -45,18 +49,36 @@ def unread(
 
     Raises UnreachableError if no broker says within deadline_s.
     """
-    described = _described(admin_client(settings), group, deadline_s)
-    if described.state != ConsumerGroupState.STABLE:
+    found = _described(admin_client(settings), group, deadline_s)
+    if found is None or found.state != _STABLE:
         return set()
-    read = {(place.topic, place.partition) for member in described.members
-            for place in (member.assignment.topic_partitions if member.assignment else ())}  # fmt: skip
-    return set(partitions) - read
+    return set(partitions).difference(*(assigned(member.assignment) for member in found.members))
+
+
+def assigned(assignment: bytes | None) -> set[tuple[str, int]]:
+    """The partitions, by full topic name, of a member's assignment (ConsumerProtocolAssignment.json of Kafka)."""
+    found: set[tuple[str, int]] = set()
+    if not assignment:
+        return found
+    _version, topics = struct.unpack_from(">hi", assignment)
+    at = 6
+    for _ in range(topics):
+        (length,) = struct.unpack_from(">h", assignment, at)
+        topic = assignment[at + 2 : at + 2 + length].decode()
+        at += 2 + length
+        (count,) = struct.unpack_from(">i", assignment, at)
+        found |= {(topic, partition) for partition in struct.unpack_from(f">{count}i", assignment, at + 4)}
+        at += 4 + 4 * count
+    return found
 
 
 def _described(client: AdminClient, group: str, deadline_s: float) -> Any:
+    """The group with its members, None if there is none.
+
+    Not by DescribeConsumerGroups: in librdkafka 2.16 requests of coordinators by the admin API abort the process where
+    a connection ends meanwhile (its issues 3663 and 4605). What it calls deprecated is what does not.
+    """
     try:
-        (described,) = client.describe_consumer_groups([group], request_timeout=deadline_s).values()
-        return described.result(deadline_s)
-    except (KafkaException, FutureTimeoutError) as err:
-        why = error_text(err.args[0]) if isinstance(err, KafkaException) else "no answer"
-        raise UnreachableError(f"cannot ask who is in group {group}: {why}") from err
+        return next(iter(client.list_groups(group, timeout=deadline_s)), None)
+    except KafkaException as err:
+        raise UnreachableError(f"cannot ask who is in group {group}: {error_text(err.args[0])}") from err

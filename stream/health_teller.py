@@ -1,7 +1,7 @@
-"""Publishes how well sources tell, from a worker's own thread: every ten seconds, and never at the cost of its work.
+"""Publishes how well sources tell, from a worker's own thread: every ten seconds and when one falls silent or ends.
 
-In: what the worker reads, and its step. Out: JSON on the health topic. Where there is no such topic, or it cannot be
-reached, nothing is told, and that is counted: the worker's own outputs do not wait for it.
+In: what the worker reads, and its step. Out: JSON on the health topic, never at the cost of the work. Where there is no
+such topic, or it cannot be reached, nothing is told, and that is counted: the worker's own outputs do not wait for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from stream.outbox import Outbox
 from stream.source_health import Covering, FabricHealth, SourceHealth, SourceTallies, fabric_health
 from stream.topics import full_name
 
-FIRST_S, INTERVAL_S = 1.0, 10.0
+FIRST_S, INTERVAL_S, LOOK_S = 1.0, 10.0, 1.0
+"""What is told for the first time after, how often it is, and how often it is looked whether a source is gone."""
 DEADLINE_S = 2.0
 
 
@@ -43,7 +44,8 @@ class HealthTeller:
         self._deadline_s = deadline_s
         self._tallies = SourceTallies(teller)
         self._outbox: Outbox | None = None
-        self._next_s = monotonic_s() + FIRST_S
+        self._next_s = self._look_s = monotonic_s() + FIRST_S
+        self._gone: frozenset[tuple[str, str, str]] = frozenset()
 
     def took(self, items: Iterable[Item]) -> None:
         """The worker has read these."""
@@ -60,9 +62,13 @@ class HealthTeller:
             with contextlib.suppress(BrokerError):  # what is lost is said again by the next values
                 self._outbox.poll()
             self._outbox.take_failure()
-        if now_s < self._next_s:
+        if now_s < self._look_s:
             return
-        self._next_s = now_s + INTERVAL_S
+        self._look_s = now_s + LOOK_S
+        gone = self._tallies.gone(now_s)
+        if now_s < self._next_s and gone == self._gone:
+            return
+        self._next_s, self._gone = now_s + INTERVAL_S, gone
         now_ns = self._clock_ns()
         told: list[SourceHealth | FabricHealth] = list(self._tallies.told(now_ns, now_s))
         if isinstance(step, Covering):

@@ -73,6 +73,8 @@ class Resolver:
         self._linked: dict[str, dict[str, None]] = {}
         self._peers: dict[tuple[str, str], list[Peer]] = {}
         self._compiled = _Compiled({}, {}, None)
+        self._newest = [self._compiled]
+        """What was compiled last, by this one or one of its copies: they mostly take the same facts in."""
         self._stale = False
         self.generation = next(_generations)
         """Another number for other facts, of all resolvers of this process."""
@@ -165,6 +167,7 @@ class Resolver:
         twin._linked = {device: dict(ports) for device, ports in self._linked.items()}
         twin._peers = dict(self._peers)
         twin._compiled, twin._stale, twin.generation = self._compiled, self._stale, self.generation
+        twin._newest = self._newest
         return twin
 
     def _outdate(self) -> None:
@@ -181,7 +184,7 @@ class Resolver:
         for peers in self._peers.values():
             for peer in peers:
                 linked.setdefault(peer.device, set()).add(peer.port)
-        self._compiled = _Compiled(self._facts, linked, self._compiled)
+        self._compiled = self._newest[0] = _Compiled(self._facts, linked, self._newest[0])
         self._stale = False
 
 

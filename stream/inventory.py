@@ -68,6 +68,18 @@ class Inventory:
             if port.speed_mbps
         }
 
+    def ranks(self) -> dict[PortName, tuple[str, str]]:
+        """Of each port that is a rank of a job: the port of its host that it sends by ("" = not known), and the job."""
+        names = self.names
+        return {
+            names.resolve(fact.device, port.port)[:2]: (
+                names.resolve(fact.device, port.nic).port if port.nic else "", port.job
+            )
+            for fact in names.facts()
+            for port in fact.ports
+            if port.nic or port.job
+        }  # fmt: skip
+
     def cables(self) -> list[Cable]:
         """All cables between two ports, in the order of the links that tell of them, then by peers.
 

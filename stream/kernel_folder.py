@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 def folder_by_sources(room: Path, sources: Iterable[Path]) -> Path | None:
@@ -30,3 +32,18 @@ def folder_by_sources(room: Path, sources: Iterable[Path]) -> Path | None:
         if stale != folder:
             shutil.rmtree(stale, ignore_errors=True)
     return folder
+
+
+@contextmanager
+def kept_in(config: Any, folder: Path | None) -> Iterator[None]:
+    """What is declared as compiled meanwhile is kept in a folder; None: where Numba finds one.
+
+    `config` is `numba.config`: this room does without Numba.
+    """
+    others = config.CACHE_DIR  # set when numba is imported
+    if folder is not None:
+        config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = others

@@ -192,7 +192,7 @@ class Outbox(Closing):
         except BufferError:
             return False
         except KafkaException as err:
-            self._lose(message.topic, on_lost, DELIVERY_FAILED, error_text(err.args[0]))
+            self._fail(message.topic, on_lost, err.args[0])
         return True
 
     def _delivered(self, topic: str, on_lost: OnLost, error: KafkaError | None, message: Message[Any, Any]) -> None:
@@ -203,8 +203,12 @@ class Outbox(Closing):
                 self.delivered_up_to[PartitionId(topic, partition)] = offset + 1
             self._last_error.clear()
         else:
-            refused = denied(self._settings, error, "Write", full_name(self._settings.prefix, topic))
-            self._lose(topic, on_lost, DELIVERY_FAILED, refused.message if refused else error_text(error))
+            self._fail(topic, on_lost, error)
+
+    def _fail(self, topic: str, on_lost: OnLost, error: KafkaError) -> None:
+        """A message is lost since Kafka, or librdkafka that has heard it from Kafka before, refuses it."""
+        refused = denied(self._settings, error, "Write", full_name(self._settings.prefix, topic))
+        self._lose(topic, on_lost, DELIVERY_FAILED, refused.message if refused else error_text(error))
 
     def _serve(self, call: Callable[[float], object], wait_s: float) -> None:
         """Serves callbacks; raises BrokerError where librdkafka has given up for good, which no callback is told."""

@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stream.batch import StreamKey
 from stream.deadlines import Deadlines, Waiting
 from stream.errors import BrokerError, UnreachableError
-from stream.kafka_log import error_text
-from stream.kafka_settings import KafkaSettings, admin_client
+from stream.kafka_log import LastError, error_text
+from stream.kafka_settings import KafkaSettings, admin_client, client_config, setting_error
 from stream.offset_gaps import PartitionId
 from stream.partitioner import partition_of
 from stream.ranges import MAX_STREAMS
@@ -73,6 +73,14 @@ class RosterKeeper:
     @functools.cached_property
     def _admin(self) -> AdminClient:
         return admin_client(self._settings)
+
+    @functools.cached_property
+    def _offsets(self) -> Consumer:
+        """Names the group without joining it. An admin client must not ask a coordinator (stream.group_members)."""
+        try:
+            return Consumer(client_config(self._settings) | {"group.id": self._group} | LastError().callbacks)
+        except KafkaException as err:
+            raise setting_error(err) from err
 
     def take_changes(self, data: Subscriber) -> list[RosterChange]:
         """What the roster is to be told now; the caller applies it to the step and publishes it, both or neither."""
@@ -137,16 +145,12 @@ class RosterKeeper:
         if not ends:
             return True
         places = [TopicPartition(full_name(self._settings.prefix, p.topic), p.partition) for p in ends]
-        request = ConsumerGroupTopicPartitions(self._group, places)
         try:
-            answer = self._admin.list_consumer_group_offsets([request], request_timeout=_QUERY_S)
-            found = answer[self._group].result(_QUERY_S).topic_partitions
+            found = self._offsets.committed(places, timeout=_QUERY_S)
         except KafkaException as err:
             if refused := denied(self._settings, err.args[0], "Describe", self._group):
                 raise refused from err
             raise UnreachableError(f"cannot read the offsets of {self._group}: {error_text(err.args[0])}") from err
-        except TimeoutError as err:
-            raise UnreachableError(f"no offsets of {self._group} within {_QUERY_S:g} s") from err
         read = {(place.topic, place.partition): place.offset for place in found}
         prefix = self._settings.prefix
         return all(read.get((full_name(prefix, p.topic), p.partition), -1) >= end for p, end in ends.items())

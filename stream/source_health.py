@@ -24,11 +24,13 @@ from stream.roster import SourceDown
 PPM = 1_000_000
 SILENT_S = 10.0
 """An idle stream sends a value every second: one that has sent none for so long has gone, or Kafka has."""
+QUIET_S = 5.0
+"""While others are heard it is not Kafka: a stream that has missed so many of its values has gone."""
 BEHIND_NS = 10_000_000_000
 """As far behind the fabric's newest mark a source holds up all others, until nobody waits for it."""
 MAX_NAMES = 20
-OK, BEHIND, LOSING, SILENT = "ok", "behind", "losing", "silent"
-WORST_FIRST = (SILENT, LOSING, BEHIND, OK)
+OK, BEHIND, LOSING, SILENT, ENDED = "ok", "behind", "losing", "silent", "ended"
+WORST_FIRST = (SILENT, LOSING, BEHIND, OK, ENDED)
 
 
 class SourceHealth(msgspec.Struct, frozen=True, tag_field="what", tag="source"):
@@ -36,7 +38,7 @@ class SourceHealth(msgspec.Struct, frozen=True, tag_field="what", tag="source"):
 
     `completeness_ppm`: of the rows that it had, those that came. `behind_ns`: how far its slowest stream's mark is
     behind the newest of the fabric. `devices_with_gaps`: of which a counter began anew or was not read since the last
-    time. `silent`: devices whose streams have sent nothing for ten seconds.
+    time. `silent`: devices whose streams have sent nothing for ten seconds, or for five while others did.
     """
 
     fabric: str
@@ -125,6 +127,10 @@ class SourceTallies:
         self._teller = teller
         self._seen: dict[StreamKey, _Seen] = {}
         self._lost_before: Counter[tuple[str, str]] = Counter()
+        self._ended: dict[tuple[str, str], SourceHealth] = {}
+        """Sources that said that they end and have not been told of since, as they were then."""
+        self._over: dict[tuple[str, str], tuple[int, int]] = {}
+        """Rows that came and were lost, of streams that have ended of sources that have not."""
 
     def took(self, items: Iterable[Item], now_s: float) -> None:
         """These were read."""
@@ -133,14 +139,16 @@ class SourceTallies:
             if isinstance(item, Batch) and item.stream.topic != "episode":
                 self._took_rows(item, now_s)
             elif isinstance(item, SourceDown):
-                self.forget(set(item.stream_keys()).__contains__)
+                for stream in item.stream_keys():
+                    self._end(stream)
 
     def _took_rows(self, batch: Batch, now_s: float) -> None:
         seen = self._seen.get(batch.stream)
         if batch.mark_ns == MARK_END:
-            self._seen.pop(batch.stream, None)
+            self._end(batch.stream)
             return
         if seen is None:
+            self._ended.pop((batch.stream.fabric, batch.stream.source), None)
             seen = self._seen[batch.stream] = _Seen(batch.mark_ns, now_s, lost_before=batch.lost)
         rows = len(batch.events)
         if seen.next_seq is not None and batch.seq > seen.next_seq:
@@ -152,13 +160,44 @@ class SourceTallies:
         seen.mark_ns, seen.heard_s = max(seen.mark_ns, batch.mark_ns), now_s
         seen.gaps = seen.gaps or bool(rows and np.any(batch.events["quality"] & kinds.GAP))
 
+    def _end(self, stream: StreamKey) -> None:
+        """A stream says that nothing follows; with the last of its streams a source has ended."""
+        seen = self._seen.pop(stream, None)
+        if seen is None:
+            return
+        name = stream.fabric, stream.source
+        rows, lost = self._over.get(name, (0, 0))
+        rows, lost = rows + seen.rows, lost + seen.lost
+        self._over[name] = rows, lost
+        if not any((other.fabric, other.source) == name for other in self._seen):
+            del self._over[name]
+            complete_ppm = share_ppm(rows, rows + lost)
+            self._ended[name] = SourceHealth(
+                *name, self._teller, 0, ENDED, 0, rows, lost, complete_ppm, seen.mark_ns, 0
+            )
+
+    def gone(self, now_s: float) -> frozenset[tuple[str, str, str]]:
+        """Fabric, source and device of the streams that are silent, and the sources that have ended since told."""
+        silent = self._silent(now_s)
+        ended = {(*name, "") for name in self._ended}
+        return frozenset({(stream.fabric, stream.source, stream.device) for stream in silent} | ended)
+
+    def _silent(self, now_s: float) -> list[StreamKey]:
+        newest_s = max((seen.heard_s for seen in self._seen.values()), default=now_s)
+        before_s = max(now_s - SILENT_S, newest_s - QUIET_S)
+        return [stream for stream, seen in self._seen.items() if seen.heard_s < before_s]
+
     def forget(self, gone: Callable[[StreamKey], bool]) -> None:
-        """These streams have ended, or another worker reads them now."""
+        """Another worker reads these streams now."""
         for stream in [stream for stream in self._seen if gone(stream)]:
             del self._seen[stream]
 
     def told(self, now_ns: int, now_s: float) -> list[SourceHealth]:
-        """Every source that is read, by name; begins the time anew in which losses and gaps are new."""
+        """Every source that is read, by name, and those that have ended since they were last told of.
+
+        Begins the time anew in which losses and gaps are new.
+        """
+        silent_streams = set(self._silent(now_s))
         newest: dict[str, int] = {}
         sources: dict[tuple[str, str], list[tuple[StreamKey, _Seen]]] = {}
         for stream, seen in self._seen.items():
@@ -169,7 +208,7 @@ class SourceTallies:
             rows, lost = sum(seen.rows for _, seen in of), sum(seen.lost for _, seen in of)
             mark_ns = min(seen.mark_ns for _, seen in of)
             behind_ns = newest[fabric] - mark_ns
-            silent = {stream.device for stream, seen in of if now_s - seen.heard_s > SILENT_S}
+            silent = {stream.device for stream, _ in of if stream in silent_streams}
             state = OK
             if silent:
                 state = SILENT
@@ -188,6 +227,8 @@ class SourceTallies:
             for _, seen in of:
                 seen.gaps = False
         self._lost_before = Counter({name: self._lost_before[name] for name in sources})
+        found += [msgspec.structs.replace(told, time_ns=now_ns) for _, told in sorted(self._ended.items())]
+        self._ended = {}
         return found
 
 

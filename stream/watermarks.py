@@ -6,7 +6,7 @@ On a reader's own connection the question would wait behind a fetch that waits f
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -71,14 +71,20 @@ class WatermarkQuery:
             partition: TopicPartition(full_name(self._settings.prefix, partition.topic), partition.partition)
             for partition in sorted(partitions)
         }
-        lows, highs = (
-            client.list_offsets(dict.fromkeys(places.values(), spec), request_timeout=deadline_s)
-            for spec in (_EARLIEST, _LATEST)
-        )
-        return {
-            partition: (int(lows[place].result(deadline_s).offset), int(highs[place].result(deadline_s).offset))
-            for partition, place in places.items()
-        }
+        # librdkafka looks up leaders that it does not know both here and in its own thread, as soon as any metadata
+        # arrives: where that comes first, this thread goes on with memory that is freed, and the process dies
+        # (rd_kafka_topic_partition_list_query_leaders_async_worker, 2.16). So no metadata may be on its way: they are
+        # here before the first question, and what that may ask for is here before the second.
+        client.list_topics(timeout=deadline_s)
+        low, high = (_offsets(client, places, spec, deadline_s) for spec in (_EARLIEST, _LATEST))
+        return {partition: (low[partition], high[partition]) for partition in places}
+
+
+def _offsets(
+    client: AdminClient, places: Mapping[PartitionId, TopicPartition], spec: OffsetSpec, deadline_s: float
+) -> dict[PartitionId, int]:
+    found = client.list_offsets(dict.fromkeys(places.values(), spec), request_timeout=deadline_s)
+    return {partition: int(found[place].result(deadline_s).offset) for partition, place in places.items()}
 
 
 def _no_answer(partitions: Collection[PartitionId], deadline_s: float, why: str) -> UnreachableError:

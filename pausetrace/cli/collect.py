@@ -86,6 +86,8 @@ def run_collect(args: argparse.Namespace) -> int:
     inventory = load(path)
     if args.workers is not None and not 1 <= args.workers <= 256:
         raise ConfigError(f"--workers {args.workers} is no number of processes", "give one from 1 to 256")
+    if args.output != "kafka" and (args.workers or 1) > 1:
+        raise ConfigError(f"-o {args.output} is written by one process", "leave --workers out")
     workers = workers_of(inventory, args.workers, len(os.sched_getaffinity(0)))
     if args.dry_run:
         from pausetrace.collect_text import plan_text
@@ -128,27 +130,31 @@ def run_once(args: argparse.Namespace) -> int:
     import asyncio
     from pathlib import Path
 
-    from collectors.examine import snapshot
+    from collectors.examine import snapshots
     from collectors.inventory import load
     from collectors.profile_choice import choice_of
     from pausetrace.collect_text import leaf_lines
+    from pausetrace.plain_text import printable
     from stream.errors import PausetraceError
 
     inventory = load(Path(args.inventory))
     targets = [inventory.target(name) for name in args.target] or list(inventory.targets)
     choice = choice_of(inventory.profiles)
-    status = 0
     for target in targets:
         _tell_of_trust(target)
-        try:
-            leaves = asyncio.run(snapshot(target, choice))
-        except PausetraceError as err:
-            print(f"pausetrace: {target.name}: {err}", file=sys.stderr)
-            status = 1
-            continue
-        for line in leaf_lines(target.device, leaves, json_lines=args.output == "jsonl"):
-            print(line)
-    return status
+
+    async def look() -> int:
+        status = 0
+        async for target, leaves in snapshots(targets, choice):
+            if isinstance(leaves, PausetraceError):
+                print(printable(f"pausetrace: {target.name}: {leaves}"), file=sys.stderr)
+                status = 1
+                continue
+            for line in leaf_lines(target.device, leaves, json_lines=args.output == "jsonl"):
+                print(line)
+        return status
+
+    return asyncio.run(look())
 
 
 def _tell_of_trust(target: Target) -> None:

@@ -16,16 +16,27 @@ if TYPE_CHECKING:
 def register(verbs: Verbs) -> None:
     """Adds the verb."""
     parser = add_verb(
-        verbs, "demo", "watch one congestion cascade being traced to its root", run,
-        "Publishes a trace with a slow receiver through a broker, with detect and correlate as processes, and draws\n"
-        "the cascade as it is understood: on an embedded broker, or with --bootstrap-servers on your Kafka, where it\n"
-        "makes topics pausetrace-demo.* (another --prefix if you like). Settings of Kafka in variables and in a file\n"
-        "count with --bootstrap-servers alone.",
+        verbs, "demo", "watch a fabric's trouble being traced to its root", run,
+        "Operation Slowburn: 2,048 GPUs train, and at step 10 one NIC's PCIe link comes up narrow. A model plays the\n"
+        "fabric; Pausetrace gets what its devices tell, as a trace folder, and names the host, draws the cascade,\n"
+        "lists who is held up and prices the stall. --scenario has others, of 256 hosts.\n\n"
+        "--scenario trace, or any option of it, is the small one: it publishes a trace with a slow receiver through\n"
+        "a broker, with detect and correlate as processes, and draws the cascade as it is understood: on an embedded\n"
+        "broker, or with --bootstrap-servers on your Kafka, where it makes topics pausetrace-demo.* (another --prefix\n"
+        "if you like). Settings of Kafka in variables and in a file count with --bootstrap-servers alone.",
+        "docs/slowburn.md tells the story.",
     )  # fmt: skip
+    parser.add_argument("--scenario", metavar="NAME", help="what goes wrong (default: slowburn)")
+    parser.add_argument("--list", action="store_true", help="tell all scenarios, and do nothing")
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="another fabric of the same kind (default: 1)")
+    parser.add_argument("--keep", metavar="DIR", help="leave a capture there, for replay and analysis")
+    parser.add_argument(
+        "--price", metavar="NUMBER", type=float, default=2.5, help="of a rank for an hour (default: 2.50)"
+    )
     parser.add_argument(
         "--trace", metavar="DIR", help="a trace folder (docs/trace-format.md; default: one that comes with Pausetrace)"
     )
-    parser.add_argument("--seconds", metavar="N", type=float, default=20.0, help="how long to take (default: 20)")
+    parser.add_argument("--seconds", metavar="N", type=float, help="how long to take (default: 20)")
     parser.add_argument(
         "--sampled", metavar="PERIOD",
         help="counters that are polled so often, such as 1s, instead of every single pause: the trace is played by\n"
@@ -43,7 +54,74 @@ def register(verbs: Verbs) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the demo and prints the final cascades."""
+    """Runs a demo and prints what was found."""
+    from stream.errors import ConfigError
+
+    small = [
+        flag
+        for flag, given in (
+            ("--trace", args.trace), ("--sampled", args.sampled), ("--vendor", args.vendor),
+            ("--seconds", args.seconds is not None), ("--bootstrap-servers", args.bootstrap_servers),
+        )
+        if given
+    ]  # fmt: skip
+    if args.list:
+        return _list()
+    if args.scenario is None and small:
+        return _run_trace(args)
+    if args.scenario == "trace":
+        for flag, given in (("--keep", args.keep is not None), ("--seed", args.seed != 1)):
+            if given:
+                raise ConfigError(f"{flag} is not for the scenario `trace`", "leave it out, or choose another scenario")
+        return _run_trace(args)
+    if small:
+        raise ConfigError(f"{small[0]} is for the scenario `trace` alone", "leave it out, or leave --scenario out")
+    return _run_story(args)
+
+
+def _list() -> int:
+    from pausetrace.story_demo import scenarios
+    from pausetrace.terminal import make_console
+
+    console = make_console(sys.stdout)
+    told = scenarios()
+    width = max(map(len, told))
+    for name, about in told.items():
+        console.print(f" {name:<{width}}  {about}", highlight=False, markup=False, soft_wrap=True)
+    return 0
+
+
+def _run_story(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from pausetrace.plain_text import printable
+    from pausetrace.story_demo import run_story, scenarios
+    from pausetrace.story_text import print_findings
+    from pausetrace.terminal import make_console
+    from stream.errors import ConfigError
+
+    # What is written on the way is gone before this process is.
+    end_in_order()
+    name = args.scenario or "slowburn"
+    if name not in scenarios():
+        raise ConfigError(f"--scenario {name!r} is none of them", "`pausetrace demo --list` tells all")
+    if not 0 <= args.seed < 1 << 31:
+        raise ConfigError(f"--seed {args.seed} is not from 0 to 2147483647", "leave it out for 1")
+    if not 0 <= args.price < float("inf"):
+        raise ConfigError(f"--price {args.price:g} is no price", "give that of a rank for an hour, like 2.50")
+    keep = Path(args.keep) if args.keep else None
+    if keep is not None and keep.exists() and any(keep.iterdir()):
+        raise ConfigError(f"--keep {args.keep} holds something already", "give a folder that is new or empty")
+
+    def say(sentence: str) -> None:
+        print(f"demo: {printable(sentence)}", file=sys.stderr, flush=True)
+
+    found = run_story(name, args.seed, keep, say)
+    print_findings(found, make_console(sys.stdout), args.price)
+    return 0
+
+
+def _run_trace(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from pausetrace.demo import DEMO_TRACE, run_demo, run_sampled_demo, with_demo_prefix
@@ -52,8 +130,9 @@ def run(args: argparse.Namespace) -> int:
     from pausetrace.terminal import make_console
     from stream.errors import ConfigError
 
-    if not 1 <= args.seconds <= 3600:
-        raise ConfigError(f"--seconds {args.seconds:g} is not from 1 to 3600", "leave it out for 20")
+    seconds = 20.0 if args.seconds is None else args.seconds
+    if not 1 <= seconds <= 3600:
+        raise ConfigError(f"--seconds {seconds:g} is not from 1 to 3600", "leave it out for 20")
     if args.vendor is not None and args.sampled is None:
         raise ConfigError("--vendor is for --sampled, whose switches are polled", "add --sampled 1s")
     settings = None
@@ -69,6 +148,6 @@ def run(args: argparse.Namespace) -> int:
                 settings, trace, duration_ns("--sampled", args.sampled, LEAST_NS, MINUTE_NS), args.vendor or "eos", show
             )
         else:
-            finals = run_demo(settings, trace, args.seconds, show)
+            finals = run_demo(settings, trace, seconds, show)
     print_report(finals, console, pictures=1)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from pausetrace.cli.options import add_output_option, add_verb
 from pausetrace.cli.row_options import chooses_rows
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from stream.errors import ConfigError
 
     if args.cascade is not None:
-        if args.id is not None:
+        if args.id is not None or (args.path is not None and Path(args.path).is_dir()):
             raise ConfigError(f"both {args.path} and --cascade say what to read", "give one of them")
         if args.without or args.workers != 1 or chooses_rows(args):
             raise ConfigError(

@@ -91,6 +91,7 @@ def run_correlate(args: argparse.Namespace) -> int:
     """Works as correlate."""
     from analytics.correlate import Correlate
     from analytics.warm_up import warm_up
+    from stream.allocator import keep_freed_memory
     from stream.cost_limit import CostLimit
     from stream.health_teller import HealthTeller
     from stream.kafka_settings import connect
@@ -99,6 +100,7 @@ def run_correlate(args: argparse.Namespace) -> int:
     from stream.topics import FACTS
     from stream.worker import Worker, stop_on_signals
 
+    keep_freed_memory()
     deadline_s = _source_deadline(args.source_deadline)
     settings = kafka_settings(args)
 

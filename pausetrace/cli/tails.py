@@ -19,7 +19,8 @@ def register(verbs: Verbs) -> None:
         verbs, "tails", "tell which ports and ranks stand out, and what slow steps cost", run,
         "Compares every port, NIC and queue with its peers and its own past, and finds the steps of jobs that lasted\n"
         "longer than usual: the rank that all waited for, the cost, and the cascade behind it or that it is not the\n"
-        "fabric. Beside each stands what the mean of all said. Reads a trace folder, a capture, or Kafka up to now.",
+        "fabric. Beside each stands what the mean of all said. Tells as well what is full first as load grows.\n"
+        "Reads a trace folder, a capture, or Kafka up to now.",
         "docs/tails.md says how it is measured, and what makes it wrong.",
     )  # fmt: skip
     parser.add_argument("path", metavar="PATH", nargs="?", help="a trace's or capture's folder, instead of Kafka")
@@ -67,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
         return 0
     for of in found:
-        for entry in (*of.stalls, *of.tails):
-            what = "stall" if entry in of.stalls else "tail"
-            line = {"what": what, "fabric": of.fabric, **msgspec.to_builtins(entry)}
-            sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+        for what, entries in (("stall", of.stalls), ("tail", of.tails), ("period", of.periods), ("limit", of.limits)):
+            for entry in entries:
+                line = {"what": what, "fabric": of.fabric, **msgspec.to_builtins(entry)}
+                sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
     return 0

@@ -13,7 +13,7 @@ from analytics import layout
 from analytics.announced import Announced
 from analytics.engine import Closed, Engine
 from analytics.layout import Ints
-from analytics.topology import PRIORITIES
+from analytics.topology import PRIORITIES, Topology
 from stream import kinds
 from stream.batch import MARK_END
 from stream.facts import Device, FactStream, Flow, Link
@@ -60,6 +60,15 @@ def facts(fabric: Fabric) -> list[Device | Link]:
     made += [
         Link("lab", *one, *other, 100_000, 0, STREAM) for one, other in sorted(fabric.links.items()) if one < other
     ]
+    return made
+
+
+def topology_of(fabric: Fabric) -> Topology:
+    """The fabric as correlate holds it."""
+    made = Topology()
+    for fact in facts(fabric):
+        made.add(fact)
+    made.rebuild()
     return made
 
 

@@ -21,8 +21,8 @@ def test_roots_are_right_with_depths_whether_flows_are_known_or_not(without: tup
     summary = judged(*without).summary
     assert summary.blame_distance_mean is not None
     assert summary.blame_distance_max is not None
-    assert summary.blame_distance_mean <= 0.015
-    assert summary.blame_distance_max <= 0.06
+    assert summary.blame_distance_mean <= 0.008
+    assert summary.blame_distance_max <= 0.04
     assert summary.top1 == 1
     assert summary.planted_named == 1
     assert summary.negatives_alarmed == 0
@@ -31,7 +31,7 @@ def test_roots_are_right_with_depths_whether_flows_are_known_or_not(without: tup
     assert (summary.deadlock_missed, summary.deadlock_false) == (0, 0)
 
 
-@pytest.mark.parametrize(("without", "least"), [((), 0.99), (("flows",), 0.925)])
+@pytest.mark.parametrize(("without", "least"), [((), 0.99), (("flows",), 0.95)])
 def test_edges_are_right_and_more_so_where_flows_are_known(without: tuple[str, ...], least: float) -> None:
     summary = judged(*without).summary
     assert summary.edge_f1 is not None
@@ -41,7 +41,7 @@ def test_edges_are_right_and_more_so_where_flows_are_known(without: tuple[str, .
 def test_the_flows_that_fed_a_root_are_named() -> None:
     summary = judged().summary
     assert summary.contributor_f1 is not None
-    assert summary.contributor_f1 >= 0.95
+    assert summary.contributor_f1 >= 0.98
     assert not summary.innocents_blamed
 
 

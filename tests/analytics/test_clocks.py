@@ -215,3 +215,10 @@ def test_what_is_known_of_a_clock_goes_with_the_devices_new_name() -> None:
     # Two stamps are too few to move what the twenty have set.
     clocks.follow(edges([("a", "d", [30 * MS], [34 * MS])]), NAMES)
     assert ahead(clocks)["d"] == before["b"]
+
+
+@pytest.mark.parametrize(("ahead_ns", "unplaced"), [(0, []), (2 * MS, ["c", "d"])])
+def test_where_clocks_differ_one_that_no_pause_tells_of_is_known_to_nobody(ahead_ns: int, unplaced: list[str]) -> None:
+    clocks = Clocks()
+    clocks.follow(edges([link("a", "b", some_times(Random(1), 20), {"a": ahead_ns})]), NAMES)
+    assert [name for name, out in zip(NAMES, clocks.unplaced(len(NAMES)), strict=True) if out] == unplaced

@@ -7,26 +7,16 @@ import pytest
 from scipy.stats import median_abs_deviation
 
 from analytics.damage import MAX_DEVIATION_MILLI, MIN_PAST, damages
-from analytics.topology import PRIORITIES, Topology
+from analytics.topology import PRIORITIES
 from analytics.victims import FlowRows
-from stream.facts import Flow
-from tests.analytics.engine_by_names import facts
+from tests.analytics.engine_by_names import topology_of
 from tests.analytics.random_runs import leaf_spine
 from tests.analytics.test_victims import Window, sent
 
 WINDOW_NS = 100_000
 
 
-def topology() -> Topology:
-    made = Topology()
-    for fact in facts(leaf_spine(2, 1, 2)):
-        if not isinstance(fact, Flow):
-            made.add(fact)
-    made.rebuild()
-    return made
-
-
-FABRIC = topology()
+FABRIC = topology_of(leaf_spine(2, 1, 2))
 OF_HOST = [port * PRIORITIES for port, device in enumerate(FABRIC.port_device.tolist()) if FABRIC.is_host[device]]
 OF_SWITCH = [port * PRIORITIES for port, device in enumerate(FABRIC.port_device.tolist()) if not FABRIC.is_host[device]]
 

@@ -11,6 +11,7 @@ import pytest
 from analytics import flow_edges, layout
 from analytics.engine import Closed, Engine
 from analytics.flow_blame import with_flow_bytes
+from analytics.flow_edges import Stops, held_bytes
 from analytics.ledger import Ledger, QueueTally
 from analytics.topology import PRIORITIES
 from analytics.victims import FlowRows
@@ -215,3 +216,16 @@ def test_stops_that_are_not_known_one_by_one_are_blamed_by_depths() -> None:
         (told, number(engine, d0) * 4 + layout.ROOT_EGRESS): 50 * US,
     }
     assert closed.ledger.blamed_ns == {(told, other * 4 + layout.ROOT_EGRESS): 400 * US}
+
+
+@pytest.mark.parametrize(("unplaced", "others"), [([], 20_000), (["h01"], 0)])
+def test_flows_of_hosts_whose_clocks_nobody_knows_do_not_stand_at_a_device(unplaced: list[str], others: int) -> None:
+    topology = (engine := engine_of(leaf_spine(1, 1, 3), {1: "h02", 2: "h02"}, Random(1))).topology
+    queue = np.array([number(engine, place) for place in (("h00", "eth0"), ("h01", "eth0"), ("leaf0", "d2"))])
+    begin_ns, end_ns = np.zeros(3, np.int64), np.full(3, 100 * US)
+    rows = FlowRows(np.array([1, 2, 1], np.uint64), queue, begin_ns, end_ns, np.array([10_000, 20_000, 1_000]))
+    stops = Stops(queue[:1], np.array([150 * US]), np.array([200 * US]), topology.port_peer[queue[:1] // PRIORITIES])
+    strange = np.isin(np.arange(len(topology.devices)), [topology.find_device(host) for host in unplaced])
+    way_out = topology.port("leaf0", "d2")
+    found = held_bytes(stops, rows, lambda flow, device: [way_out], {}, topology, strange)
+    assert (found.readings.own.tolist(), found.readings.others.tolist()) == ([9_000], [others])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from analytics import layout
-from analytics.sampled_blame import CAPPED, COUNTS, HIGH, LOW, MAIN, Period, blame_period
+from analytics.pause_graph import CAPPED, COUNTS, HIGH, LOW, MAIN, Period
+from analytics.sampled_blame import blame_period
 from analytics.topology import Topology
 from analytics.transit import Transit
 from stream.facts import Device, FactStream, Link

@@ -6,10 +6,11 @@ import dataclasses
 from pathlib import Path
 from random import Random
 
+import msgspec
 import numpy as np
 import pytest
 
-from analytics.missing import GAPS, SILENT
+from analytics.missing import GAPS, SILENT, UNTOLD
 from analytics.offline import final_cascades
 from pausetrace.degrade_spec import parse_degradation
 from pausetrace.explanation import explain
@@ -21,14 +22,18 @@ from simulation.trace_rows import StreamRows
 from stream import kinds
 from stream.cascade import Cascade, Root
 from stream.kinds import GAP, RESET, UNKNOWN
+from stream.roster import StreamDown
 
 NS3 = Path(__file__).parents[1] / "data/ns3"
 START_NS = 1_700_000_000_000_000_000
 BIN_NS = 100_000
 
 
-def cascades(trace: Trace, how: str, spoilt: bool = False) -> list[Cascade]:
-    """The final cascades of a trace that is polled; `spoilt`: counters that began anew between its rows."""
+def cascades(trace: Trace, how: str, spoilt: bool = False, mute: str = "") -> list[Cascade]:
+    """The final cascades of a trace that is polled.
+
+    `spoilt`: counters that began anew between its rows; `mute`: a device whose streams are up and have no row.
+    """
     done = degrade(trace, {}, parse_degradation(how), 0, source="trace", epoch="e", start_ns=START_NS)
     assert done is not None
     streams = done.streams
@@ -36,6 +41,12 @@ def cascades(trace: Trace, how: str, spoilt: bool = False) -> list[Cascade]:
         draw = Random(trace.name)
         rows = tuple(began_anew(each, draw) if each.topic == "pfc" else each for each in streams.rows)
         streams = dataclasses.replace(streams, rows=rows)
+    if mute:
+        rows = tuple(dataclasses.replace(each, events=each.events[: len(each.events) * (each.device != mute)])
+                     for each in streams.rows)  # fmt: skip
+        downs = tuple(StreamDown(each.topic, each.device, len(each.events) - 1) for each in rows)
+        down = msgspec.structs.replace(streams.down, streams=downs)
+        streams = dataclasses.replace(streams, rows=rows, down=down)
     return list(final_cascades(trace_items(streams)))
 
 
@@ -117,6 +128,41 @@ def test_a_silent_switch_is_named_and_what_it_would_have_told() -> None:
         "spine0 was silent. It stopped leaf0:p5" in said and "would have told which of its queues" in said
         for said in section.sentences
     )
+
+
+def shares(found: list[Cascade]) -> dict[tuple[str, str], float]:
+    """By root, its part of the pause time of all cascades."""
+    total_ns, summed = sum(cascade.pause_ns for cascade in found), dict[tuple[str, str], float]()
+    for cascade in found:
+        for root in cascade.roots:
+            key = root.device, root.port
+            summed[key] = summed.get(key, 0.0) + root.share_ppm / 1e6 * cascade.pause_ns / total_ns
+    return summed
+
+
+@pytest.mark.parametrize("switch", ["leaf0", "leaf1", "spine0"])
+def test_a_switch_whose_streams_are_up_and_empty_is_silent(switch: str) -> None:
+    trace = read_trace(NS3 / "nic_storm-ls-s1")
+    mute, missing = cascades(trace, "period=run", mute=switch), cascades(trace, f"period=run,missing={switch}")
+    assert shares(mute) == pytest.approx(shares(missing))
+    assert shares(mute)["h5", ""] > 0.9
+    told = next(cascade for cascade in mute if cascade.roots[0].device == "h5")
+    assert f"{UNTOLD} {switch}" in told.missing_evidence
+
+
+@pytest.mark.parametrize("how", ["period=run", "period=incident/4"])
+def test_a_silent_switch_that_was_stopped_itself_is_no_root(how: str) -> None:
+    trace = read_trace(NS3 / "nic_storm-ls-s1")
+    for switch in ("spine0", "leaf0", "leaf2"):
+        told = shares(cascades(trace, f"{how},missing={switch}"))
+        assert told["h5", ""] > 0.9, (switch, told)
+
+
+def test_the_bytes_of_its_neighbours_point_at_the_egress_of_a_silent_root() -> None:
+    found = cascades(read_trace(NS3 / "degraded_link-ls-s1"), "period=incident/4,missing=leaf1")
+    told = max(found, key=lambda one: one.pause_ns)
+    assert (told.roots[0].device, told.roots[0].port) == ("leaf1", "p7")
+    assert f"{SILENT} leaf1" in told.missing_evidence
 
 
 def test_counters_that_began_anew_pause_nobody() -> None:

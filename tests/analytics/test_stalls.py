@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from analytics.not_the_fabric import CLASS
 from analytics.stalls import CASCADE, NOT_THE_FABRIC, UNKNOWN, Stall, Stalls, joined
 from analytics.stragglers import StepRow
 from stream.cascade import Cascade
@@ -88,6 +89,26 @@ def test_a_cascade_is_behind_a_stall_or_it_is_not_the_fabric(
     told = joined(stall, [cascade_at(stall, device, severity)])
     assert told.cause == cause
     assert told.cascades == ((SLOW_RECEIVER.id,) if cause == CASCADE else ())
+
+
+LAYERS = ("compute", "pcie", "nic", "link", "queue", "storage", "application")
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_layer_where_it_began_is_joined_to_the_rank_that_was_waited_for(layer: str) -> None:
+    (stall,) = stalls_of(rows_of(*steps(40, dict.fromkeys(range(20, 32), 130 * MS))))
+    large = msgspec.structs.replace(SLOW_RECEIVER.roots[0], device="h9", share_ppm=900_000, layer=layer)
+    small = msgspec.structs.replace(large, device="h8", share_ppm=100_000, layer="")
+    cascade = msgspec.structs.replace(cascade_at(stall, "h0"), roots=(small, large), suspect_set=False)
+    assert joined(stall, [cascade]).layer == layer
+    assert joined(stall, [msgspec.structs.replace(cascade, suspect_set=True)]).layer == ""
+    # Held up by nothing, the rank is late by itself: what its host reported says where, else it is the host's compute.
+    own = msgspec.structs.replace(large, device="h0", root_class=CLASS, layer=layer)
+    verdict = msgspec.structs.replace(cascade, roots=(own,), queues=(), pauses=0)
+    told = joined(stall, [verdict])
+    assert (told.cause, told.layer) == (NOT_THE_FABRIC, layer)
+    other = msgspec.structs.replace(verdict, roots=(msgspec.structs.replace(own, device="h5"),))
+    assert joined(stall, [other]).layer == "compute"
 
 
 def test_one_cascade_long_before_explains_nothing() -> None:

@@ -154,3 +154,9 @@ def test_a_lone_stop_beside_lost_ends_is_believed_less(monkeypatch: pytest.Monke
         "3 ends that were guessed beside it, so that it may be a piece of another cascade" in doubted.missing_evidence
     )
     assert doubted.suspect_set
+
+
+def test_of_more_pauses_than_are_asked_for_the_newest_count() -> None:
+    kept = told([(8 * n, 1_000 * n, 1_000 * n + 500, 0) for n in range(10)])
+    assert kept.near(0, 20_000)[:, told_pauses.START].tolist() == [1_000 * n for n in range(10)]
+    assert kept.near(0, 20_000, 3)[:, told_pauses.START].tolist() == [7_000, 8_000, 9_000]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 
+import msgspec
 import pytest
 
 from analytics import layout
@@ -135,11 +137,20 @@ def test_a_switch_that_reports_nothing_covers_nothing() -> None:
     assert told.missing_evidence == ("queue depth, ECN marks or bytes of spine0",)
 
 
-def test_the_margin_is_that_between_the_weakest_accepted_and_the_strongest_rejected_root() -> None:
+def test_the_margin_is_one_less_the_strongest_rejected_root_by_the_accepted() -> None:
     assert congested(d0=300_000, d1=100_000).only().confidence_ppm == 666_667
     rejected = 99_000**2 / (300_000**2 + 99_000**2)
     told = congested(d0=300_000, d1=99_000).only()
     assert told.confidence_ppm == pytest.approx(1e6 * 2 / 3 * (1 - rejected / (1 - rejected)), abs=2)
+
+
+def test_a_doubt_about_the_weakest_of_several_roots_is_none_about_the_others() -> None:
+    heights = {"d0": 300_000, "d1": 120_000, "d2": 99_000}
+    weights = {port: height**2 for port, height in heights.items()}
+    told = congested(**heights).only()
+    assert [root.port for root in told.roots if root.share_ppm >= 100_000] == ["d0", "d1"]
+    margin = 1 - weights["d2"] / (weights["d0"] + weights["d1"])
+    assert told.confidence_ppm == pytest.approx(1e6 * 2 / 3 * margin, abs=2)
 
 
 def test_roots_on_sibling_egresses_count_as_one_for_the_margin() -> None:
@@ -234,6 +245,16 @@ def test_a_flow_that_nobody_knows_is_named_by_its_number() -> None:
     story.flow_sent(D0, 200 * US, 300 * US, 7, 3_000)
     (root,) = story.only().roots
     assert [(c.flow, c.name, c.src_device) for c in root.contributors] == [(f"{7:016x}", "", "")]
+
+
+@pytest.mark.parametrize(("after_ns", "name"), [(9 * MS, "h00 to h10"), (12 * MS, "")])
+def test_a_flow_whose_sender_has_a_clock_ahead_is_known_all_the_same(after_ns: int, name: str) -> None:
+    story = congested(d0=300_000)
+    story.flow(7, "h00", "h10")
+    story.flow_sent(D0, 200 * US, 300 * US, 7, 3_000)
+    story.flows = [msgspec.structs.replace(flow, valid_from_ns=BEGIN_NS + after_ns) for flow in story.flows]
+    (root,) = story.only().roots
+    assert [(c.name, c.bytes) for c in root.contributors] == [(name, 3_000)]
 
 
 def test_of_a_flow_to_a_stopped_host_the_bytes_at_its_source_count_where_they_are_more() -> None:
@@ -391,6 +412,18 @@ def test_a_ring_that_nobody_can_leave_is_a_deadlock() -> None:
     )
     assert evidence == "4 queues stop each other in a ring: s0:next, s1:next, s2:next, s3:next"
     assert quiet == "all of them were stopped at once for 3.90 ms, and sent nothing"
+
+
+@pytest.mark.parametrize("gap_ns", [2 * US, 30 * US])
+@pytest.mark.parametrize("order", [*itertools.permutations(range(4))])
+def test_a_ring_is_one_deadlock_whichever_of_its_stops_come_before_their_causes(
+    order: tuple[int, ...], gap_ns: int
+) -> None:
+    """Where two stops begin a ring at once, on two of its sides, each half has a root in the other."""
+    story = ring_of_switches([(100 * US + gap_ns * place, 4 * MS) for place in order])
+    (cascade,) = story.finals()
+    assert len(cascade.queues) == 4
+    assert {root.root_class for root in cascade.roots} == {"pfc_deadlock"}
 
 
 @pytest.mark.parametrize("seed", range(8))

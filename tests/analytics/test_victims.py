@@ -14,8 +14,7 @@ from analytics.flows import Known
 from analytics.layout import GAP_NS
 from analytics.topology import PRIORITIES, Topology
 from analytics.victims import PRESENT_BYTES, FlowRows, SentByFlows, exposures
-from stream.facts import Flow
-from tests.analytics.engine_by_names import facts
+from tests.analytics.engine_by_names import topology_of
 from tests.analytics.random_runs import leaf_spine
 from tests.analytics.story import BEGIN_NS
 from tests.analytics.test_verdict import MS, UP, US, stopped_host, wide_engine
@@ -25,12 +24,7 @@ Window = tuple[int, int, int, int, int]
 
 
 def topology(random: Random) -> Topology:
-    made = Topology()
-    for fact in facts(leaf_spine(random.randint(1, 3), random.randint(1, 2), random.randint(1, 2))):
-        if not isinstance(fact, Flow):
-            made.add(fact)
-    made.rebuild()
-    return made
+    return topology_of(leaf_spine(random.randint(1, 3), random.randint(1, 2), random.randint(1, 2)))
 
 
 class Facts(dict[int, Known]):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from collectors.collect_metrics import CollectExporter
+from collectors.collect_metrics import DROP_REASONS, CollectExporter
 from simulation.gnmi_targets.server import FakeTarget
 from tests.collectors.lab_device import lab_leaves
 from tests.collectors.running import Running, collecting, target_at
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def scraped(running: Running) -> dict[tuple[str, str], float]:
@@ -26,6 +30,14 @@ def scraped(running: Running) -> dict[tuple[str, str], float]:
     }
 
 
+def test_the_docs_have_every_reason_why_something_is_left_out() -> None:
+    table = (
+        (ROOT / "docs/collectors.md").read_text().partition("| reason | what |\n|---|---|\n")[2].partition("\n\n")[0]
+    )
+    told = [reason for line in table.splitlines() for reason in re.findall("`(.*?)`", line.split("|")[1])]
+    assert tuple(told) == DROP_REASONS
+
+
 def test_a_target_that_is_down_has_its_metrics_too() -> None:
     async def run() -> None:
         async with FakeTarget(lab_leaves()) as fake:
@@ -33,6 +45,8 @@ def test_a_target_that_is_down_has_its_metrics_too() -> None:
             async with collecting(*targets) as running:
                 at_once = scraped(running)
                 assert at_once["pausetrace_target_up", "gone"] == at_once["pausetrace_target_up", "up"] == 0
+                for reason in DROP_REASONS:
+                    assert at_once[f"pausetrace_target_dropped_total{reason}", "gone"] == 0, reason
                 await running.until(lambda: running.status("up").synced and running.status("up").updates > 20)
                 await running.until(lambda: running.status("gone").failures > 5)
                 found = scraped(running)

@@ -247,3 +247,13 @@ def test_a_message_on_which_the_reading_fails_is_lost_alone_and_counts_against_i
             assert not running.status("good").failures
 
     asyncio.run(run())
+
+
+def test_json_that_does_not_end_is_counted_for_the_target_that_sent_it() -> None:
+    feed = Feed("openconfig", "openconfig")
+    counters = "/interfaces/interface[name=E1]/state/counters"
+    feed.send(said(counters, b'{"in-octets": "12"}'), target=0)
+    assert feed.rows.take_left_out() == {}
+    feed.send(said(counters, b'{"in-octets": "12'), target=1)
+    assert feed.rows.take_left_out() == {(1, "value_refused"): 1}
+    assert feed.rows.counters["values_of_malformed_json"] == 1

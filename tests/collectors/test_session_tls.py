@@ -9,7 +9,8 @@ import grpc
 import pytest
 
 from collectors.breaker import State
-from collectors.grpc_transport import _refused_behind_handshake
+from collectors.failures import Failure
+from collectors.grpc_transport import GrpcTransport, _refused_behind_handshake
 from collectors.transport import Endpoint, Tls
 from simulation.gnmi_targets.behaviour import Behaviour
 from simulation.gnmi_targets.server import FakeTarget
@@ -105,7 +106,21 @@ def test_plain_text_is_no_answer_to_tls(authority: Authority) -> None:
                 await running.until(lambda: running.status().failures > 0)
                 return running.status().last_failure
 
-    assert asyncio.run(run()) in ("tls", "unreachable", "connect_deadline")
+    assert asyncio.run(run()) == "tls"
+
+
+def test_tls_is_no_answer_to_plain_text(authority: Authority) -> None:
+    async def run() -> str:
+        async with FakeTarget(lab_leaves(), credentials=credentials(authority.issue("right"))) as fake:
+            transport = GrpcTransport(Endpoint(fake.address, connect_deadline_s=5.0))
+            try:
+                with pytest.raises(Failure) as failure:
+                    await transport.open()
+            finally:
+                await transport.close()
+            return str(failure.value)
+
+    assert "the target may take TLS alone, then leave plaintext out" in asyncio.run(run())
 
 
 def test_a_user_is_known_by_name_and_password(authority: Authority) -> None:

@@ -210,9 +210,10 @@ BAD_SETTINGS = {
     "[probes.pcie]\ninterval = 5": ':2: probes.pcie.interval is 5, not a duration such as "500ms" or "2s"',
     "[probes.pcie]\ninterval = '5'": ":2: probes.pcie.interval is '5', which is no duration: write a number with ns",
     "[probes.pcie]\ninterval = '2m'": ":2: probes.pcie.interval is '2m', which is not from 10ms to 60s",
-    "[probes.pcie]\nenable = 'yes'": ":2: probes.pcie.enable is 'yes', not ",
+    "[probes.pcie]\nenable = 'yes'": ":2: probes.pcie.enable is 'yes', not true or false",
     "[probes]\npcie = 5": ":2: probes.pcie is a table; write [probes.pcie] and its settings below",
     "[probes]\ncpu_percent = 0": ":2: probes.cpu_percent is 0, not a number above 0, at most 100",
+    "[probes]\nfabric = 3": ":2: probes.fabric is 3, not ",
     "[prober]\nx = 1": ":2: no section 'prober'; did you mean 'probes'?",
 }
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from collectors.examine import snapshot
+from collectors.failures import Failure
+from collectors.inventory import load
+from collectors.profile_choice import choice_of
 from pausetrace.child import own_command, own_environment
 from simulation.gnmi_targets.behaviour import Behaviour, Refusal
+from simulation.gnmi_targets.leaves import Leaves
 from simulation.gnmi_targets.server import FakeTarget
 from tests.collectors.lab_device import lab_leaves
 
@@ -100,6 +108,47 @@ def test_check_tells_what_a_target_can_give(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
+def test_an_output_that_takes_no_more_ends_it(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with FakeTarget(lab_leaves()) as fake:
+            file = inventory(tmp_path / "lab.toml", leaf1=fake.address)
+            with Path("/dev/full").open("w") as full:
+                process = await asyncio.create_subprocess_exec(
+                    *own_command(["collect", str(file), "-o", "jsonl"]), env=own_environment(),
+                    stdout=full, stderr=asyncio.subprocess.PIPE,
+                )  # fmt: skip
+                _, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+            assert process.returncode == 1
+            assert b"output cannot be written: No space left on device" in err
+
+    asyncio.run(play())
+
+
+def test_lines_are_written_by_one_process(tmp_path: Path) -> None:
+    file = inventory(tmp_path / "lab.toml", leaf1="127.0.0.1:1")
+    status, _, err = asyncio.run(run(str(file), "-o", "jsonl", "--workers", "2"))
+    assert (status, err) == (2, "pausetrace: error: -o jsonl is written by one process; leave --workers out\n")
+
+
+def test_once_says_why_there_is_nothing(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with FakeTarget(Leaves()) as fake:
+            file = inventory(tmp_path / "lab.toml", leaf1=fake.address)
+            status, out, err = await run("once", str(file))
+            assert (status, out) == (1, "")
+            assert "leaf1: the target told nothing that was asked of it; see `pausetrace collect check`" in err
+            fake.behaviour = Behaviour(refusals=(Refusal("PERMISSION_DENIED", "no \x1b[31mright"),))
+            status, _, err = await run("once", str(file))
+            assert status == 1
+            assert "no \\x1b[31mright" in err
+        async with FakeTarget(lab_leaves(), Behaviour(sync="absent", once=False)) as fake:
+            target = load(inventory(tmp_path / "lab.toml", leaf1=fake.address)).target("leaf1")
+            with pytest.raises(Failure, match="never said that it had told all: no whole snapshot within 1 s"):
+                await snapshot(target, choice_of(), 1.0)
+
+    asyncio.run(play())
+
+
 def test_once_prints_every_leaf(tmp_path: Path) -> None:
     async def play() -> None:
         async with FakeTarget(lab_leaves(3)) as fake:
@@ -114,6 +163,16 @@ def test_once_prints_every_leaf(tmp_path: Path) -> None:
             assert status == 1
             assert "gone" in err
             assert len(out.splitlines()) == 6
+            # Those that do not answer are waited for together, and the rows of the others do not wait.
+            with socket.create_server(("127.0.0.1", 0)) as mute:
+                address = f"127.0.0.1:{mute.getsockname()[1]}"
+                silent = {f"silent{number}": address for number in range(12)}
+                file = inventory(tmp_path / "lab.toml", **silent, leaf1=fake.address)
+                file.write_text(file.read_text().replace("[defaults]", '[defaults]\nconnect_deadline = "1s"'))
+                status, out, err = await run("once", str(file))
+            assert status == 1
+            assert err.count("did not answer by the deadline") == 12
+            assert len(out.splitlines()) == 6
 
     asyncio.run(play())
 
@@ -125,6 +184,22 @@ def test_a_dry_run_connects_nowhere(tmp_path: Path) -> None:
     assert "fabric lab: 1 targets, 3 processes" in out
     assert "192.0.2.1:9339" in out
     assert "PLAIN TEXT" in out
+
+
+def test_who_speaks_no_tls_is_told_from_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with FakeTarget(lab_leaves()) as fake:
+            for setting in ("", "insecure_skip_verify = true"):
+                file = inventory(tmp_path / "lab.toml", leaf1=fake.address)
+                file.write_text(file.read_text().replace("plaintext = true", setting))
+                status, out, err = await run("check", str(file), "leaf1")
+                assert status == 1
+                assert "the target speaks no TLS there" in out
+                assert "plaintext = true where the target has no TLS" in out
+                # gRPC's own words, which name no target, stay out of it.
+                assert "ssl_transport_security" not in err
+
+    asyncio.run(play())
 
 
 def test_a_look_says_that_nobody_was_verified(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_each_part_says_one_thing(text: str, how: dict[str, object]) -> None:
     [
         (
             "",
-            "'' is none of skew, loss, loss_each, missing, renamed, shifted, scaled, period, unaligned, "
+            "'' is none of skew, loss, loss_each, resets, missing, renamed, shifted, scaled, period, unaligned, "
             "poll_loss, frames_only, rx_only, pad, drop; write it like",
         ),
         ("loss=.1,", "'' is none of"),

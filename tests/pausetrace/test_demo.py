@@ -1,4 +1,4 @@
-"""The demo from end to end, as a user runs it: it names the host and its slow PCIe link, and leaves nothing behind."""
+"""The small demo from end to end, as a user runs it: it names the host with its slow PCIe link, and leaves nothing."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from tests.pausetrace.test_child import has_ended
 
 ROOT = Path(__file__).resolve().parents[2]
 TEST_TRACE = ROOT / "tests/data/ns3/slow_receiver-ft4-s1"
-DEMO = [sys.executable, "-m", "pausetrace.cli.main", "demo"]
+DEMO = [sys.executable, "-m", "pausetrace.cli.main", "demo", "--scenario", "trace"]
 DEADLINE_S = 150
 
 

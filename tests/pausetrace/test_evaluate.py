@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from pausetrace.evaluate import START_NS, evaluate, trace_folders
+from simulation.truth import read_truth
 from stream.batch import Batch
 from stream.cascade import Cascade
 from stream.errors import TraceError
@@ -19,6 +20,10 @@ from stream.roster import SourceUp
 from tests.simulation.perfect_answer import perfect_cascade, read_truth_json
 
 NS3 = Path(__file__).parents[1] / "data" / "ns3"
+
+
+def copy_of_trace(tmp_path: Path) -> Path:
+    return shutil.copytree(NS3 / "incast-ls-s1", tmp_path / "copy")
 
 
 def perfect(items: Sequence[Item]) -> list[Cascade]:
@@ -110,6 +115,29 @@ def test_files_beside_traces_are_passed_over_and_folders_of_traces_opened() -> N
     assert (NS3 / "README.md").is_file()
     assert len(beside) == 14
     assert trace_folders([NS3]) == beside
+
+
+@pytest.mark.parametrize("field", ["expected_roots", "packet_level_roots", "not_the_fabric"])
+def test_a_truth_of_a_device_that_is_not_there_says_so(tmp_path: Path, field: str) -> None:
+    folder = copy_of_trace(tmp_path)
+    entry = {"device": "zz", "port": "p", "share": 1, "cls": "incast", "host": "zz"}
+    (folder / "truth.json").write_text(json.dumps(read_truth_json(folder) | {field: [entry]}))
+    with pytest.raises(TraceError, match=r"truth\.json: no device 'zz' in devices\.csv; correct either file"):
+        read_truth(folder)
+
+
+def test_an_edge_of_a_device_that_is_not_there_says_so(tmp_path: Path) -> None:
+    folder = copy_of_trace(tmp_path)
+    (folder / "truth_edges.csv").write_text("device,ingress_port,egress_port,bytes\nzz,a,b,1\n")
+    with pytest.raises(TraceError, match=r"truth_edges\.csv:2: no device 'zz' in devices\.csv"):
+        read_truth(folder)
+
+
+def test_a_truth_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    folder = copy_of_trace(tmp_path)
+    plain = read_truth(folder)
+    (folder / "truth.json").write_bytes(b"\xef\xbb\xbf" + (folder / "truth.json").read_bytes())
+    assert read_truth(folder).roots == plain.roots
 
 
 def test_a_folder_without_truth_is_an_error_and_so_is_no_folder(tmp_path: Path) -> None:

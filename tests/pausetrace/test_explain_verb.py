@@ -67,6 +67,7 @@ def test_stdin_is_read_and_an_id_chooses(capsys: pytest.CaptureFixture[str], mon
         (["8"], 2, "2 cascades have ids that begin with 8"),
         (["9"], 2, "no cascade's id begins with 9; there are 8a3f52c19b0d44e7, 8b00"),
         (["x", "9"], 2, "both x and --cascade say what to read"),
+        ([TRACE], 2, "slow_receiver-ft4-s1 and --cascade say what to read"),
         (["--device", "h9"], 2, "a published cascade has no rows to choose or withhold"),
         (["--without", "flows"], 2, "give the trace or capture itself"),
     ],

@@ -19,7 +19,7 @@ from pausetrace.explanation_text import as_markdown, as_text
 from pausetrace.report import worst_first
 from pausetrace.units import share_text
 from pausetrace.way import MAX_HOPS
-from stream.cascade import Alternative, Cascade, PausedQueue
+from stream.cascade import Alternative, Cascade, HeldBy, PausedQueue
 from stream.kinds import SOURCE_LOST
 from tests.analytics.test_verdict import stopped_host
 from tests.pausetrace.golden import assert_golden
@@ -310,3 +310,12 @@ def test_of_polls_the_bound_is_another_and_too_few_of_them_accuse_nobody() -> No
     assert "make it a verdict" not in few
     assert "the first root leads the next by no more than that" in few
     assert "how far the first root leads the next" in few
+
+
+def test_what_held_a_flow_up_beside_asserted_roots_is_not_in_its_time() -> None:
+    (first, *_) = SLOW_RECEIVER.victims
+    beside = HeldBy("core2", "p3", 3, 900_000)
+    told = replace(SLOW_RECEIVER, victims=(replace(first, roots=(*first.roots, beside)),))
+    assert section(told, "flows").endswith(
+        "was held up for 300 µs by roots that it did not feed: h9 for 300 µs; beside them by core2:p3 for 900 µs."
+    )

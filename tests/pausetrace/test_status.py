@@ -67,6 +67,17 @@ def test_a_source_of_which_its_teller_tells_no_more_has_ended() -> None:
     assert not status.troubled
 
 
+def test_a_source_that_said_that_it_ends_is_shown_as_ended_for_an_hour_and_is_no_trouble() -> None:
+    values = [source(), source("ended", time_ns=103 * S, streams=0), source(source="other", time_ns=1000 * S)]
+    status = status_of(values, 1001 * S)
+    assert {each.source: each.state for each in status.sources} == {"gnmi": "ended", "other": "ok"}
+    assert not status.troubled
+    later = status_of([*values, source(source="other", time_ns=3800 * S)], 3801 * S)
+    assert [each.source for each in later.sources] == ["other"]
+    again = status_of([*values, source(time_ns=1000 * S)], 1001 * S)
+    assert {each.source: each.state for each in again.sources} == {"gnmi": "ok", "other": "ok"}
+
+
 def test_hosts_whose_probes_have_trouble_say_which() -> None:
     agent = {
         "what": "agent", "fabric": "lab", "device": "h1", "time_ns": 100 * S, "state": "failing",

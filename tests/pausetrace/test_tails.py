@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from pausetrace.cli.main import main
@@ -16,8 +17,10 @@ from pausetrace.tails_view import fabric_tails
 from simulation.trace import read_trace
 from simulation.trace_items import trace_items
 from simulation.trace_rows import trace_streams
+from simulation.training import draw_training
 from stream.cascade import Root
 from stream.embedded import EmbeddedBroker
+from tests.analytics.test_inferred_steps import bytes_of
 from tests.pausetrace.publishing import publish
 from tests.pausetrace.sample_cascades import SLOW_RECEIVER
 
@@ -98,6 +101,31 @@ def test_what_cannot_be_meant_is_an_error(
 ) -> None:
     assert main(["tails", str(trace), *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_without_a_hook_the_bytes_of_hosts_tell_the_rank_that_is_late(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = draw_training(3, faulty=True)
+    bin_ns = int(np.median(run.step_ns)) // 80
+    hosts = [f"h{rank}" for rank in range(run.compute_ns.shape[1])]
+    (tmp_path / "devices.csv").write_text("device,kind\nleaf0,switch\n" + "".join(f"{h},host\n" for h in hosts))
+    links = "".join(f"leaf0,p{n},{host},eth0,100000\n" for n, host in enumerate(hosts))
+    (tmp_path / "links.csv").write_text("a,a_port,b,b_port,speed_mbps\n" + links)
+    rows = [
+        f"{tick * bin_ns},{bin_ns},{device},{port},{sent.get((device, port), 0)},{got.get((device, port), 0)}\n"
+        for tick, sent, got in bytes_of(run, bin_ns)
+        for device, port in sorted({*sent, *got})
+    ]
+    (tmp_path / "port_counters.csv").write_text("bin_start_ns,bin_ns,device,port,tx_bytes,rx_bytes\n" + "".join(rows))
+    assert main(["tails", str(tmp_path)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"of {len(hosts)} hosts has no hook: by their bytes, steps take" in told
+    assert f"by its bytes: steps {run.from_step - 1} to" in told
+    assert f"all wait for eth0 on h{run.straggler}: " in told
+    (found,) = told_json([str(tmp_path)], capsys)
+    assert found["periods"][0]["bin_ns"] == bin_ns
+    assert {stall["inferred"] for stall in found["stalls"]} == {True}
 
 
 def told_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from tests.threads import in_a_thread
+
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _Result = TypeVar("_Result")
@@ -19,29 +21,19 @@ _Result = TypeVar("_Result")
 
 def in_namespace(function: Callable[[], _Result]) -> _Result:
     """Runs a function in a thread that has its own network and its own view of it in /sys."""
-    found: list[_Result] = []
-    failed: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            libc = ctypes.CDLL(None, use_errno=True)
-            for result in (
-                libc.unshare(_CLONE_NEWNET | _CLONE_NEWNS),
-                libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None),
-                libc.mount(b"sysfs", b"/sys", b"sysfs", 0, None),
-            ):
-                if result:
-                    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            found.append(function())
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the function was called
-            failed.append(error)
+    def run() -> _Result:
+        libc = ctypes.CDLL(None, use_errno=True)
+        for result in (
+            libc.unshare(_CLONE_NEWNET | _CLONE_NEWNS),
+            libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None),
+            libc.mount(b"sysfs", b"/sys", b"sysfs", 0, None),
+        ):
+            if result:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return function()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return found[0]
+    return in_a_thread(run)
 
 
 def ip(*arguments: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from probes.host_root import HostRoot
 from probes.pollers import gpu
 from probes.probe import Options
 from stream.errors import PausetraceError
+from tests.c_compiler import c_compiler
 from tests.probes.recorded import SECOND_NS, Recorded
 
 ROOT = Path(__file__).parents[2]
@@ -40,8 +40,7 @@ probe.close()
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the library."""
-    compiler = shutil.which("cc")
-    assert compiler, "no C compiler on the PATH: apt-get install gcc"
+    compiler = c_compiler()
     folder = tmp_path_factory.mktemp("nvml")
     words = f"{compiler} -shared -fPIC -Wall -Werror -o {folder / gpus.LIBRARY} {ROOT / 'tests/probes/nvml.c'}"
     subprocess.run(words.split(), check=True, timeout=DEADLINE_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import struct
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from probes.netlink import attribute
 from probes.pollers import pressure
 from probes.probe import Options
 from stream.kinds import PRESSURE_CODES
+from tests.c_compiler import c_compiler
 from tests.probes.recorded import SECOND_NS, rows
 
 ROOT = Path(__file__).parents[2]
@@ -42,8 +42,7 @@ int main(void) {
 
 
 def test_numbers_of_the_kernels_interface_are_those_of_its_headers(tmp_path: Path) -> None:
-    compiler = shutil.which("cc")
-    assert compiler, "no C compiler on the PATH: apt-get install gcc"
+    compiler = c_compiler()
     (tmp_path / "headers.c").write_text(HEADERS)
     subprocess.run([compiler, "-o", tmp_path / "headers", tmp_path / "headers.c"], check=True, timeout=DEADLINE_S)
     told = json.loads(

@@ -183,6 +183,23 @@ def test_a_program_that_does_not_compile_takes_no_other_with_it(monkeypatch: pyt
 
 
 @pytest.mark.ebpf
+def test_a_probe_says_when_the_kernel_may_give_out_pids_that_it_has_no_place_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "pid_max").write_text("30000\n")
+    monkeypatch.setattr(programs, "PID_MAX", file)
+    probe = open_probes(["runqueue"], Settings("lab", "h"))["runqueue"]
+    assert not isinstance(probe, Unavailable)
+    now_ns = time.time_ns()
+    for second in range(2):
+        probe.read(now_ns + second * 1_000_000_000)
+    file.write_text("31000\n")
+    with pytest.raises(OSError, match="pid_max has grown from 30000 to 31000"):
+        probe.read(now_ns + 2_000_000_000)
+    probe.close()
+
+
+@pytest.mark.ebpf
 def test_the_deadline_of_the_compiler_holds() -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError, match="longer than"):
@@ -295,6 +312,32 @@ def test_a_filter_of_somebody_else_stays(tmp_path: Path) -> None:
         shown = subprocess.check_output(["tc", "filter", "show", "dev", NEAR, "ingress"], text=True)
         assert "u32" in shown
         assert "bpf" not in shown
+
+    network_lab.in_namespace(run)
+
+
+@pytest.mark.ebpf
+@pytest.mark.parametrize("preference", [1, 9])
+def test_a_filter_of_somebody_else_stays_whatever_handle_it_has(preference: int) -> None:
+    def shown() -> str:
+        return subprocess.check_output(["tc", "filter", "show", "dev", NEAR, "egress"], text=True)
+
+    def run() -> None:
+        network_lab.add_cable(NEAR, FAR)
+        network_lab.traffic_control("qdisc", "add", "dev", NEAR, "clsact")
+        network_lab.traffic_control(
+            "filter", "add", "dev", NEAR, "egress", "pref", str(preference), "handle", hex(HANDLE), "protocol", "all",
+            "bpf", "bytecode", "1,6 0 0 4294967295,",
+        )  # fmt: skip
+        foreign = shown()
+        assert hex(HANDLE) in foreign
+        assert leftovers(remove=True) == []
+        probe = open_probes(["packets"], Settings("lab", "h", (NEAR,), "clsact"))["packets"]
+        assert not isinstance(probe, Unavailable)
+        assert shown().count("pausetrace") == 1
+        assert leftovers() == []
+        probe.close()
+        assert shown() == foreign
 
     network_lab.in_namespace(run)
 

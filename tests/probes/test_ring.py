@@ -65,6 +65,22 @@ def test_a_ring_that_nobody_reads_keeps_what_it_holds_and_counts_the_rest() -> N
         assert producer.ring.drain().lost == 0
 
 
+@pytest.mark.parametrize("discard_every", [0, 40_000])
+def test_a_backlog_of_many_parts_is_read_whole_and_bears_times_since_the_epoch(discard_every: int) -> None:
+    with closing(Producer(1024, discard_every)) as producer:
+        producer.run(1, 60_000)
+        began_ns = ring_module.epoch_offset_ns()
+        events = producer.ring.drain().events
+        discarded = producer.total("produced_discarded")
+        assert bool(discarded) == bool(discard_every)
+        assert len(events) == 60_000 - discarded
+        check(events, int(events["port"][0]))
+        moved = events["time_ns"] - events["value"]
+        assert (moved == moved[0]).all()
+        assert abs(int(moved[0]) - began_ns) < 1_000_000_000
+        assert len(producer.ring.drain().events) == 0
+
+
 def test_the_callback_consumer_of_other_machines_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Producer(64, 7)) as mapped, closing(Producer(64, 7)) as called:
         fallback = CallbackConsumer(called.fd())
@@ -73,8 +89,8 @@ def test_the_callback_consumer_of_other_machines_reads_the_same(monkeypatch: pyt
         events = mapped.ring.drain().events
         offset = events["time_ns"][0] - events["value"][0]
         events["time_ns"] -= offset
-        assert fallback.take().tobytes() == events.tobytes()
-        assert len(fallback.take()) == 0
+        assert fallback.take(0).tobytes() == events.tobytes()
+        assert len(fallback.take(0)) == 0
         fallback.close()
         assert ring_module.consumer() == "mmap"
         monkeypatch.setattr(platform, "machine", lambda: "aarch64")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 import threading
@@ -32,6 +33,7 @@ NEAR, FAR = "near0", "far0"
 HERE, THERE = "10.9.0.1", "10.9.0.2"
 PORT = 5201
 WINDOW_NS = 1_000_000_000
+TRACING = Path("/sys/kernel/tracing")
 
 
 def counters(file: str, table: str) -> dict[str, int]:
@@ -155,15 +157,73 @@ def losing(far: Callable[[Callable[[], Any]], Any]) -> Iterator[Callable[[], int
 
 @contextmanager
 def full(far: Callable[[Callable[[], Any]], Any]) -> Iterator[Callable[[], int]]:
-    """A sender's own queue that takes few packets at a slow rate; it says of each that it drops it."""
-    tbf = ("qdisc", "replace", "dev", FAR, "root", "tbf", "rate", "80mbit", "burst", "16k", "limit", "12k")
+    """The same, and a sender's own queue that takes few packets at a slow rate; it says of each that it drops it.
+
+    Packets are of one segment, so that each event of ftrace is of one.
+    """
+    tbf = ("qdisc", "replace", "dev", FAR, "root", "tbf", "rate", "80mbit", "burst", "16k", "limit", "4k")
+    far(lambda: ip("link", "set", FAR, "gso_max_segs", "1"))
     far(lambda: traffic_control(*tbf))
-    yield lambda: 1
+    with losing(far) as lost:
+        yield lost
+
+
+def thread_of(line: str) -> int:
+    """The thread of a line of ftrace's `trace` file: COMM-TID [CPU] ..., where a COMM may have brackets and blanks of its own."""
+    told = re.match(r".*-(\d+)\s+\[\d+\] ", line)
+    assert told, line
+    return int(told[1])
+
+
+@pytest.mark.parametrize(
+    ("line", "thread"),
+    [
+        ("          <idle>-0       [001] ..s.   100.000001: tcp_retransmit_skb: sport=1", 0),
+        ("   runc:[2:INIT]-41234   [000] b.s.   100.000001: tcp_retransmit_skb: sport=1", 41234),
+        (" a-1 [000] b-c d-77      [011] b.s1.  100.000001: tcp_retransmit_skb: sport=1", 77),
+    ],
+)
+def test_threads_of_trace_lines(line: str, thread: int) -> None:
+    assert thread_of(line) == thread
+
+
+@contextmanager
+def hidden_retransmits() -> Iterator[Callable[[int], int]]:
+    """Gives how often ftrace saw a port of the far end send again in threads in which no BPF program is run.
+
+    Where a sandbox keeps programs away from threads of its own, what softirqs do on top of those is hidden too. Kernels
+    before ad892e912b84 only tell of successes.
+    """
+    instance = TRACING / "instances" / f"test-{os.getpid()}"
+    if not TRACING.joinpath("events").exists():
+        pytest.skip(f"nothing is mounted at {TRACING}: mount -t tracefs tracefs {TRACING}")
+    instance.mkdir()
+    enable = instance / "events/tcp/tcp_retransmit_skb/enable"
+    try:
+        (instance / "buffer_size_kb").write_text("8192")
+        with compiled("witness") as module:
+            module.load_func(b"witness", module.RAW_TRACEPOINT)
+            module.attach_raw_tracepoint(b"tcp_retransmit_skb", b"witness")
+            enable.write_text("1")
+
+            def hidden(port: int) -> int:
+                seen = {thread.value for thread in module[b"witnessed"]}
+                lines = (instance / "trace").read_text().splitlines()
+                mine = [line for line in lines if f"sport={port} dport={PORT} saddr={THERE} " in line]
+                sent = [line for line in mine if " err=" not in line or line.endswith(" err=0")]
+                assert sent
+                return sum(thread_of(line) not in seen for line in sent)
+
+            yield hidden
+    finally:
+        enable.write_text("0")
+        instance.rmdir()
 
 
 @pytest.mark.parametrize("path", [losing, full])
 def test_retransmits_are_the_kernels_by_flow(path: Callable[..., AbstractContextManager[Callable[[], int]]]) -> None:
-    def run() -> None:
+    def run() -> tuple[int, int]:
+        """The port that sent, and how many segments the kernel counts that the probe does not."""
         two_ends()
         probe = open_probes(["tcp_retransmits"], Settings("lab", "h", window_ns=WINDOW_NS))["tcp_retransmits"]
         assert isinstance(probe, TcpRetransmitsProbe), probe
@@ -183,8 +243,8 @@ def test_retransmits_are_the_kernels_by_flow(path: Callable[..., AbstractContext
         flow = flow_id(THERE, HERE, 6, port, PORT)
         mine = rows[rows["flow"] == flow]
         assert sizes == [3_000_000]
+        (counted,) = mine["value"].tolist()
         assert (failed > 0) == (path is full)
-        assert mine["value"].tolist() == [tried - failed]
         assert tried - failed >= least > 0
         assert (rows["kind"] == kinds.BY_NAME["TCP_RETRANSMIT"].code).all()
         facts = {fact.flow: fact for fact in reading.facts if isinstance(fact, Flow)}
@@ -194,5 +254,9 @@ def test_retransmits_are_the_kernels_by_flow(path: Callable[..., AbstractContext
         assert flow_text(flow) not in {fact.flow for fact in later.facts if isinstance(fact, Flow)}
         assert np.isin(mine["side"], [kinds.SIDE_TX]).all()
         probe.close()
+        return port, tried - failed - counted
 
-    in_namespace(run)
+    with hidden_retransmits() as hidden:
+        port, missing = in_namespace(run)
+        most_segments = 1 if path is full else 65_535 // 1448
+        assert hidden(port) <= missing <= hidden(port) * most_segments

@@ -131,12 +131,11 @@ class Chain:
         counted = self.counted
         shares = transit(self.fabric, device)
         ports = self.fabric.ports(device)
-        longest = max(self._reach(self.fabric.links[port]) for port in ports)
         fits = {
             port for port in ports
             if counted.sent.get(port, 0.0) > 0 and counted.sent[port] >= 4 * counted.peak.get(port, 0.0)
         }  # fmt: skip
-        if longest < 0.25 * counted.length_ns or not fits or not any(counted.received.get(port) for port in ports):
+        if not self._fills(device) or not fits or not any(counted.received.get(port) for port in ports):
             return shares
         table = dict(shares)
         for _ in range(20):
@@ -163,6 +162,11 @@ class Chain:
             return 200_000.0 if stopped or counted.sent.get(egress, 0.0) > 0 else 0.0
         return 200_000.0 if stopped else 0.0
 
+    def _fills(self, device: str) -> bool:
+        """Whether stops that a device sent fill a quarter of the period."""
+        longest = max(self._reach(self.fabric.links[port]) for port in self.fabric.ports(device))
+        return longest >= 0.25 * self.counted.length_ns
+
     def _n(self, port: Port) -> float:
         return max(self.counted.stops.get(port, 0.0), 1.0)
 
@@ -180,7 +184,9 @@ class Chain:
     def _weights(self, port: Port, capped: bool) -> dict[Port, float]:
         found = {}
         for egress, depth, share in self.edges[port]:
-            waves = (1 + self._n(port)) * depth / self.counted.bytes_per_ns
+            # Of a depth that is a guess nobody knows how long it drains, unless other traffic fills the period.
+            guessed = egress[0] in self.counted.without_depths and self._fills(egress[0])
+            waves = float("inf") if guessed else (1 + self._n(port)) * depth / self.counted.bytes_per_ns
             time = min(self.counted.length_ns, self._reach(egress) + min(self._busy(egress), waves))
             height = min(depth, 500_000.0) if capped else depth
             found[egress] = share * (height * time) ** 2

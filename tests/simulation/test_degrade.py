@@ -244,3 +244,22 @@ def test_a_shift_moves_everything_and_nothing_else(incast: Trace) -> None:
     assert after.start_ns == later.from_ns == after.streams.from_ns
     assert after.streams.facts == later.facts
     assert [rows.events.tobytes() for rows in after.streams.rows] == [rows.events.tobytes() for rows in later.rows]
+
+
+def test_counters_that_begin_anew_tell_no_value_and_say_so(incast: Trace) -> None:
+    before, after = whole(incast), spoilt(incast, resets=0.2).streams
+    counted = (kinds.PFC_PAUSED, kinds.PFC_FRAMES, kinds.ECN_MARKED, kinds.PORT_BYTES)
+    hit: dict[tuple[str, int], set[bool]] = {}
+    for one, other in zip(before.rows, after.rows, strict=True):
+        is_counter = np.isin(one.events["kind"], counted)
+        assert one.events[~is_counter].tobytes() == other.events[~is_counter].tobytes()
+        own, lost = other.events[is_counter], other.events["quality"][is_counter] & kinds.RESET != 0
+        assert (own["value"][lost] == kinds.UNKNOWN).all()
+        assert own[~lost].tobytes() == one.events[is_counter][~lost].tobytes()
+        for end, is_lost in zip(own["time_ns"].tolist(), lost.tolist(), strict=True):
+            hit.setdefault((one.device, end), set()).add(is_lost)
+    # All counters of a device begin anew at once.
+    assert all(len(said) == 1 for said in hit.values())
+    assert 0.15 < sum(said == {True} for said in hit.values()) / len(hit) < 0.25
+    other_seed = spoilt(incast, 1, resets=0.2).streams
+    assert [rows.events.tobytes() for rows in other_seed.rows] != [rows.events.tobytes() for rows in after.rows]

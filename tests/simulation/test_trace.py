@@ -211,6 +211,14 @@ MALFORMED: dict[str, tuple[dict[str, str | None], str]] = {
         {"port_counters": "bin_start_ns,bin_ns,device,port\n0,0,s0,p2\n"},
         r"port_counters\.csv:2: bin_ns is 0, outside 1",
     ),
+    "a bin twice": (
+        {"port_counters": "bin_start_ns,device,port,tx_bytes\n0,s0,p2,1\n5,s0,p2,1\n0,s0,p1,1\n0,s0,p2,1\n"},
+        r"port_counters\.csv:5: this bin of s0:p2 and its priority is there twice; leave one of the two rows",
+    ),
+    "a flow's bin twice": (
+        {"flow_port_bytes": "bin_start_ns,device,port,flow,tx_bytes\n0,h0,eth0,7,1\n5,h0,eth0,7,1\n0,h0,eth0,7,2\n"},
+        r"flow_port_bytes\.csv:4: this bin of h0:eth0 and flow 7 is there twice; leave one of the two rows",
+    ),
     "a flow twice": (
         {"flows": "flow,src,dst,sport,dport\n7,h0,h1,1,2\n7,h1,h0,1,2\n"},
         r"flows\.csv:3: flow '7' is there twice",
@@ -247,6 +255,26 @@ MALFORMED: dict[str, tuple[dict[str, str | None], str]] = {
         {"host_pcie": "host,link_max_mbps,link_now_mbps\nh9,1,1\n"},
         r"host_pcie\.csv:2: host 'h9': no such device",
     ),
+    "a PCIe link of a switch": (
+        {"host_pcie": "host,link_max_mbps,link_now_mbps\nh0,1,1\ns0,1,1\n"},
+        r"host_pcie\.csv:3: 's0' is a switch in devices\.csv",
+    ),
+    "a PCIe link twice": (
+        {"host_pcie": "host,link_max_mbps,link_now_mbps\nh0,2,1\nh1,2,1\nh0,2,2\n"},
+        r"host_pcie\.csv:4: the PCIe link of host 'h0' is there twice; leave one of the two rows",
+    ),
+    "a PCIe link above its maximum": (
+        {"host_pcie": "host,link_max_mbps,link_now_mbps\nh0,2,3\n"},
+        r"host_pcie\.csv:2: link_now_mbps is 3, more than link_max_mbps, 2",
+    ),
+    "a PCIe link without a maximum": (
+        {"host_pcie": "host,link_max_mbps,link_now_mbps\nh0,0,3\n"},
+        r"host_pcie\.csv:2: link_max_mbps is 0, outside 1",
+    ),
+    "a kind that is nearly host": (
+        {"devices": "device,kind\nh0, Host\n"},
+        r"devices\.csv:2: .* kind ' Host'; write host",
+    ),
     "a quote that never closes": ({"devices": 'device,kind\n"h0,host\n'}, r"devices\.csv is not CSV"),
 }
 
@@ -258,6 +286,22 @@ def test_a_malformed_folder_names_file_line_and_next_step(tmp_path: Path, case: 
     with pytest.raises(TraceError, match=message) as caught:
         read_trace(folder)
     assert caught.value.next_step
+
+
+def test_a_log_that_lost_all_that_begins_pauses_says_so(tmp_path: Path) -> None:
+    rows = "10000,s0,p2,xon_rx\n50000,s0,p2,xon_rx\n"
+    trace = read_trace(write_trace(tmp_path, pfc=f"time_ns,device,port,event\n{rows}"))
+    assert trace.notes == ("pfc.csv has 2 XONs and no XOFF: the events that begin pauses were lost",)
+
+
+def test_bytes_that_no_link_carries_count_as_not_told(tmp_path: Path) -> None:
+    # 100 Gb/s carry 1.25 MB in a bin of 100 us.
+    rows = "0,s0,p2,2500000\n100000,s0,p2,2500001\n200000,s0,p2,4000000000000000000\n300000,s0,p2,\n"
+    trace = read_trace(write_trace(tmp_path, port_counters=f"bin_start_ns,device,port,tx_bytes\n{rows}"))
+    assert trace.counters is not None
+    assert trace.counters.tx_bytes is not None
+    assert trace.counters.tx_bytes.tolist() == [2_500_000, UNKNOWN, UNKNOWN, UNKNOWN]
+    assert [note for note in trace.notes if "2 bins of tx_bytes" in note and "line 3" in note]
 
 
 def test_a_folder_that_is_none_says_so(tmp_path: Path) -> None:

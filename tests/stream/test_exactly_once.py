@@ -105,6 +105,16 @@ class Source:
                 self._publisher.mark(topic, device, self._turn)
         self._publisher.flush()
 
+    @property
+    def turns(self) -> int:
+        """How many have been published."""
+        return self._turn
+
+    def keep_ahead_of(self, reader: Runner, turns: int) -> None:
+        """Publishes so many more turns where a reader has fewer than these before it."""
+        if reader.counters.get("step_batches", 0) > (self._turn - turns) * len(STREAMS):
+            self.publish(turns)
+
     def await_results(self) -> None:
         """Waits until the results of all turns are committed; no turn may be missing or be there twice."""
         expected = [(sum(range(turn + 1)), turn) for turn in range(1, self._turn + 1)]
@@ -167,10 +177,17 @@ def test_partitions_move_while_their_reader_is_behind_and_has_not_committed_all(
     with working(real_settings, steps=firsts, step_of=SlowSums) as first:
         until(lambda: first.counters.get("items", 0) > 300)
         with working(real_settings) as second:
-            until(lambda: first.counters.get("rebalances", 0) > 0)
-            assert first.counters["step_batches"] < 100 * len(STREAMS)
+
+            def joined() -> bool:
+                # However long the other takes, there is more than the first has done.
+                source.keep_ahead_of(first, 50)
+                return first.counters.get("rebalances", 0) > 0
+
+            until(joined)
+            assert first.counters.get("step_batches", 0) < source.turns * len(STREAMS)
+            source.publish(5)
             source.await_results()
-            assert second.counters["step_batches"] > 0
+            assert second.counters.get("step_batches", 0) > 0
     assert len(firsts) == 1
 
 

@@ -238,6 +238,20 @@ def test_the_order_in_which_facts_come_and_questions_in_between_change_nothing(
     assert everything(names) == expected
 
 
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(facts=FACTS, seed=st.integers(0, 1000))
+def test_what_a_copy_was_asked_that_ran_ahead_changes_nothing(facts: list[Device | Link], seed: int) -> None:
+    facts = [fact for at, fact in enumerate(facts) if _version(fact) not in map(_version, facts[:at])]
+    random, names = Random(seed), Resolver()
+    for at, fact in enumerate(facts):
+        ahead = names.copy()
+        for later in random.sample(facts[at:], random.randint(0, len(facts) - at)):
+            ahead.add(later)
+            everything(ahead)
+        names.add(fact)
+        assert everything(names) == everything(resolver(*facts[: at + 1]))
+
+
 def _version(fact: Device | Link) -> tuple[object, ...]:
     return (fact.stream, fact.device) if isinstance(fact, Device) else (fact,)
 

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from stream.embedded import EmbeddedBroker
 from stream.errors import BrokerError, ConfigError
@@ -114,3 +115,24 @@ def test_a_setting_that_librdkafka_does_not_take_is_a_configuration_error(embedd
     settings = KafkaSettings(embedded_broker.bootstrap_servers, librdkafka={"acks": "some"})
     with pytest.raises(ConfigError, match="acks"):
         Outbox(settings)
+
+
+def test_a_refusal_that_the_client_remembers_says_as_much_as_kafka_s_own(
+    embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client itself refuses what goes to a topic of which Kafka has just said that we may not write."""
+
+    class Refusing:
+        def produce(self, *_args: object, **_more: object) -> None:
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+    reasons: list[int] = []
+    with Outbox(embedded_broker.settings) as outbox:
+        with monkeypatch.context() as patched:
+            patched.setattr(outbox, "_producer", Refusing())
+            outbox._hand_over(numbered(1)[0], reasons.append)
+        failure = outbox.take_failure()
+    assert failure is not None
+    assert "this client has no right to Write on topic" in failure.message
+    assert "pausetrace topics acls" in failure.next_step
+    assert reasons == [DELIVERY_FAILED]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from stream import kinds, record
 from stream.record import EVENT, FIELDS
+from tests.c_compiler import c_compiler
 
 OFFSETS = {
     "time_ns": 0, "seen_ns": 8, "span_ns": 16, "value": 24, "extra": 32, "flow": 40, "device": 48, "port": 50,
@@ -43,19 +42,12 @@ CONSTANTS = (
 )
 
 
-def compiler() -> str:
-    found = shutil.which("gcc") or shutil.which("cc")
-    if found is None:
-        pytest.skip("no C compiler on the PATH: apt-get install gcc libc6-dev")
-    return found
-
-
 def compile_c(folder: Path, source: str, *flags: str) -> Path:
     """Compiles the program against the header without a single warning."""
     (folder / "pausetrace_record.h").write_text(record.c_header())
     (folder / "program.c").write_text(source)
     program = folder / "program"
-    command = [compiler(), "-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *flags, "-o", str(program)]
+    command = [c_compiler(), "-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *flags, "-o", str(program)]
     done = subprocess.run([*command, str(folder / "program.c")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return program

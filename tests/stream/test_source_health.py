@@ -45,6 +45,36 @@ def test_a_source_is_as_far_behind_as_its_slowest_stream() -> None:
     assert (told["p"].behind_ns, told["p"].state) == (5 * S, "ok")
 
 
+def test_who_misses_five_values_while_others_are_heard_is_silent() -> None:
+    tallies = SourceTallies("detect")
+    tallies.took([rows("leaf1", 0, 1, S), rows("leaf2", 0, 1, S, source="other")], 0.0)
+    # Nobody is heard: that may be Kafka.
+    assert tallies.gone(6.0) == frozenset()
+    tallies.took([rows("leaf1", 1, 0, 2 * S)], 6.0)
+    assert tallies.gone(6.0) == {("lab", "other", "leaf2")}
+    assert {told.source: told.state for told in tallies.told(0, 6.0)} == {"gnmi": "ok", "other": "silent"}
+
+
+def test_a_source_that_says_so_has_ended_and_is_told_of_once() -> None:
+    tallies = SourceTallies("detect")
+    tallies.took([rows("leaf1", 0, 3, S), rows("leaf2", 0, 4, S)], 0.0)
+    tallies.took([rows("leaf1", 3, 0, MARK_END)], 1.0)
+    assert tallies.gone(1.0) == frozenset()
+    tallies.took([SourceDown("lab", "gnmi", "e1", 2 * S, (StreamDown("queue", "leaf2", 3),))], 2.0)
+    assert tallies.gone(2.0) == {("lab", "gnmi", "")}
+    (told,) = tallies.told(9 * S, 2.0)
+    assert (told.state, told.streams, told.rows, told.time_ns) == ("ended", 0, 7, 9 * S)
+    assert tallies.told(10 * S, 3.0) == []
+    tallies.took([rows("leaf1", 0, 1, 3 * S)], 4.0)
+    assert [each.state for each in tallies.told(11 * S, 4.0)] == ["ok"]
+
+
+def test_a_source_that_begins_again_before_it_is_told_of_has_not_ended() -> None:
+    tallies = SourceTallies("detect")
+    tallies.took([rows("leaf1", 0, 1, S), rows("leaf1", 1, 0, MARK_END), rows("leaf1", 0, 1, 2 * S)], 0.0)
+    assert [each.state for each in tallies.told(0, 0.0)] == ["ok"]
+
+
 def test_a_stream_without_a_value_for_ten_seconds_is_silent_and_an_idle_value_ends_that() -> None:
     tallies = SourceTallies("detect")
     tallies.took([rows("leaf1", 0, 1, S), rows("leaf2", 0, 1, S)], 0.0)

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from stream.errors import UnreachableError
-from stream.kafka_settings import KafkaSettings
+from stream.group_members import assigned, stays_member, unread
+from stream.kafka_settings import KafkaSettings, admin_client
 from stream.offset_gaps import PartitionId
 from stream.subscriber import Subscriber
 
@@ -83,3 +84,24 @@ def test_what_a_killed_member_was_giving_up_gets_a_reader(real_settings: KafkaSe
                     anew.consume()
                 assert not anew.assigned & other.assigned
                 consume_until(anew, time.monotonic() + 8)  # longer than it takes to find some unread
+
+
+def test_what_members_have_is_what_the_admin_api_says(real_settings: KafkaSettings) -> None:
+    with reading(real_settings, "a") as one, reading(real_settings, "b") as other:
+        end_s = time.monotonic() + DEADLINE_S
+        while not (one.assigned and other.assigned):
+            assert time.monotonic() < end_s
+            time.sleep(0.1)
+        admin, group = admin_client(real_settings), f"{real_settings.prefix}.detect"
+        told = admin.describe_consumer_groups([group])[group].result(DEADLINE_S)
+        (found,) = admin.list_groups(group, timeout=DEADLINE_S)
+        every = {(f"{real_settings.prefix}.{topic}", number) for topic in TOPICS for number in range(4)}
+        assert {member.id: assigned(member.assignment) for member in found.members} == {
+            member.member_id: {(place.topic, place.partition) for place in member.assignment.topic_partitions}
+            for member in told.members
+        }
+        missing = (f"{real_settings.prefix}.pfc", 99)
+        assert unread(real_settings, group, {*every, missing}, DEADLINE_S) == {missing}
+        assert stays_member(real_settings, group, "a", 0.0)
+        assert not stays_member(real_settings, group, "c", 0.0)
+    assert not unread(real_settings, f"{real_settings.prefix}.nobody", every, DEADLINE_S)
