@@ -169,7 +169,7 @@ def full(far: Callable[[Callable[[], Any]], Any]) -> Iterator[Callable[[], int]]
 
 
 def thread_of(line: str) -> int:
-    """The thread of a line of ftrace's `trace` file: COMM-TID [CPU] ...; a COMM may have brackets and blanks of its own."""
+    """The thread of a line of ftrace's `trace` file: COMM-TID [CPU] ...; a COMM may hold brackets and blanks."""
     told = re.match(r".*-(\d+)\s+\[\d+\] ", line)
     assert told, line
     return int(told[1])
