@@ -191,6 +191,8 @@ class Transactions:
                 continue
             except KafkaException as err:
                 if err.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                    # What the metadata of the topic has told already, librdkafka says at once and not by the delivery.
+                    self._refused = self._refused or denied(self._settings, err.args[0], "Write", topic)
                     raise
                 # No later attempt would make it smaller, and the stream must go on.
                 self.counters["too_large"] += 1

@@ -252,8 +252,11 @@ def test_a_group_and_a_transactional_id_belong_to_their_role(guarded: SecureKafk
     assert f"User:correlate has no right to Write on transactional id {PREFIX}.detect.one" in said
 
 
-def test_a_transaction_without_the_right_to_its_topic_ends_with_that_word(guarded: SecureKafka) -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_a_transaction_without_the_right_to_its_topic_ends_with_that_word(guarded: SecureKafka, known: bool) -> None:
     transactions = Transactions(guarded.scram("detect", PREFIX), "detect.one")
+    if known:  # then the client says it where the message is handed over
+        transactions._producer.list_topics(f"{PREFIX}.cascade", 10)
     said = told(lambda: transactions.commit([Placed(Encoded("cascade", b"k", b"v"))]))
     assert f"User:detect has no right to Write on topic {PREFIX}.cascade" in said
     transactions.close()
