@@ -17,6 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from collectors.target_status import TargetStatus
+from collectors.workers import WORKERS_ALIVE
 from stream.record import SCHEMA_VERSION
 
 _NS = 1e-9
@@ -97,7 +98,10 @@ class CollectExporter(Collector):
             "pausetrace_collect_held_bytes", "Bytes of messages that are not decoded yet.", self._held_bytes
         )
         for name, count in sorted(self._counters.items()):
-            yield CounterMetricFamily(f"pausetrace_collect_{name}", f"Counter {name} of the collector.", count)
+            if name == WORKERS_ALIVE:
+                yield GaugeMetricFamily(f"pausetrace_collect_{name}", "Worker processes that run.", count)
+            else:
+                yield CounterMetricFamily(f"pausetrace_collect_{name}", f"Counter {name} of the collector.", count)
         yield from self._of_targets(self._statuses, self._now_s())
 
     def _of_targets(self, statuses: Sequence[TargetStatus], now_s: float) -> Iterator[Metric]:

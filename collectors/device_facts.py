@@ -102,11 +102,16 @@ class DeviceFacts:
         """Leaves were deleted: the neighbours that they told of are gone."""
         for number, entry in entries:
             self._last.pop(number, None)
-            if entry.fact is not None and entry.fact.says.startswith("peer_"):
-                port = self._ports.get(entry.captured["port"])
-                if port is not None and port.neighbours.pop(entry.captured.get("peer", ""), None) is not None:
+            if (neighbour := neighbour_of(entry)) is not None:
+                port = self._ports.get(neighbour[0])
+                if port is not None and port.neighbours.pop(neighbour[1], None) is not None:
                     self.changed = True
                     self._from_ns = max(self._from_ns, time_ns)
+
+    def begin_anew(self) -> list[tuple[str, str]]:
+        """The numbers of leaves will be others. Answers the neighbours that there are, as `neighbour_of` does."""
+        self._last.clear()
+        return [(name, peer) for name, port in self._ports.items() for peer in port.neighbours]
 
     def make(self, time_ns: int) -> list[Device | Link]:
         """The facts that differ from those made last, the device first."""
@@ -209,6 +214,13 @@ class DeviceFacts:
         return Port(
             name, port.speed_mbps, aliases, tuple(port.ips)[:MAX_ALIASES], port.lag, "", peers[0] if peers else None
         )
+
+
+def neighbour_of(entry: Slow) -> tuple[str, str] | None:
+    """The port and the id of the neighbour that a leaf is about; None if it is not about one."""
+    if entry.fact is None or not entry.fact.says.startswith("peer_"):
+        return None
+    return entry.captured["port"], entry.captured.get("peer", "")
 
 
 def _small(text: str) -> int | None:

@@ -25,7 +25,22 @@ from collectors.profile_intervals import with_intervals
 from collectors.request import Asked, Rpc, subscribe_request
 from collectors.target import AUTO, Target
 from collectors.transport import Transport
-from collectors.wire import BOOL, BYTES, DELETE, FLOAT, INT, JSON, LEAFLIST, NONE, OK, SYNC, TEXT, UINT, Decoder
+from collectors.wire import (
+    BOOL,
+    BYTES,
+    DELETE,
+    FLOAT,
+    INT,
+    JSON,
+    LEAFLIST,
+    MALFORMED,
+    NONE,
+    OK,
+    SYNC,
+    TEXT,
+    UINT,
+    Decoder,
+)
 from stream.errors import PausetraceError
 
 TRIAL_S = 5.0
@@ -37,7 +52,7 @@ DECODED, UNDECODED = True, False
 
 
 class Answer(NamedTuple):
-    """What a target answered to one subscription: `result` is data, silence or refused."""
+    """What a target answered to one subscription: `result` is data, silence, garbage (nothing decodes) or refused."""
 
     metric: str
     asked: Asked
@@ -168,6 +183,7 @@ async def _ask(transport: Transport, decoder: Decoder, rpc: Rpc, asked: Asked) -
     for _ in range(MAX_ROUNDS):
         stream = await transport.subscribe(subscribe_request(Rpc((wanted,), rpc.encoding, rpc.origin, rpc.target)))
         updates = 0
+        heard: Counter[bool] = Counter()
         try:
             async with asyncio.timeout(TRIAL_S):
                 while not updates:
@@ -175,6 +191,7 @@ async def _ask(transport: Transport, decoder: Decoder, rpc: Rpc, asked: Asked) -
                     if not messages:
                         break
                     columns = decoder.decode(list(messages), np.zeros(len(messages), np.int32))
+                    heard.update((np.asarray(columns.status) != MALFORMED).tolist())
                     updates += len(columns.path_id)
         except TimeoutError:
             pass
@@ -189,7 +206,8 @@ async def _ask(transport: Transport, decoder: Decoder, rpc: Rpc, asked: Asked) -
             continue
         finally:
             stream.cancel()
-        return Answer(asked.metric, wanted, "data" if updates else "silence", updates, text)
+        result = "data" if updates else "garbage" if heard[UNDECODED] else "silence"
+        return Answer(asked.metric, wanted, result, updates, text)
     return Answer(asked.metric, wanted, "refused", 0, text)
 
 

@@ -162,14 +162,27 @@ class PathMap:
         self.halves = Halves(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.bool_))
         self.groups = Groups._make(np.zeros(0, of) for of in _GROUP_TYPES)
 
+    @property
+    def outdated(self) -> bool:
+        """Whether the decoder's table began anew since this one did."""
+        return self._generation != self._paths.generation
+
+    def begin_anew(self, kept: Callable[[Slow], bool]) -> None:
+        """Forgets what was looked up. Slow entries get other numbers, those that are `kept`, and the rest is gone."""
+        self._generation = self._paths.generation
+        self._code_of = np.zeros(0, np.int32)
+        self._refused.clear()
+        slow, self.slow = self.slow, []
+        self._slow_numbers, self._slow_below = {}, Below()
+        for entry in slow:
+            if kept(entry):
+                self._slow(entry)
+
     def codes(self, path_ids: Int32s, targets: Ints, devices: Callable[[int], str]) -> Int32s:
         """Of each path its leaf, or NOTHING, or SLOW minus the number of its slow entry; NOT_SEEN where its port's
         name is refused. `targets` says who told each, `devices` whose ports' names they are.
         """
-        if self._generation != self._paths.generation:
-            self._generation = self._paths.generation
-            self._code_of = np.zeros(0, np.int32)
-            self._refused.clear()
+        assert not self.outdated
         if (known := len(self._code_of)) < len(self._paths):
             grown = np.full(max(len(self._paths), 2 * known, 1024), NOT_SEEN, np.int32)
             grown[:known] = self._code_of
@@ -223,7 +236,7 @@ class PathMap:
         return NOTHING
 
     def _slow(self, entry: Slow) -> int:
-        # The decoder's table may begin anew, and ask for a path again.
+        # Several spellings are one path.
         elements = *entry.container, (entry.field, ())
         if (number := self._slow_numbers.get(elements)) is not None:
             return SLOW - number

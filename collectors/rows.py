@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from collectors import values, watchdog
 from collectors.container_events import RecordRow, row_of
-from collectors.device_facts import DeviceFacts
+from collectors.device_facts import DeviceFacts, neighbour_of
 from collectors.fleet import NO_SUCH, Fleet, Series
 from collectors.joiner import Joined, Joiner
 from collectors.path_map import NOT_SEEN, NOTHING, SLOW, STATE, STOPPED, PathMap, Paths
@@ -201,6 +201,8 @@ class RowMaker:
             mine = fleet_of_row == index
             deletes = np.flatnonzero(mine & (columns.op == DELETE))
             rows = np.flatnonzero(mine & update)
+            if fleet.paths.outdated:
+                self._begin_anew(index)
             codes = fleet.paths.codes(columns.path_id[rows], of[message[rows]], self._device)
             self._counted["updates_without_meaning"] += int((codes == NOTHING).sum())
             self._leave_out("updates_of_refused_ports", "port_refused", of[message[rows[codes == NOT_SEEN]]])
@@ -247,6 +249,12 @@ class RowMaker:
             known = self._fleet_of_profile[id(profile)] = profile, len(self._fleets)
             self._fleets.append(Fleet(PathMap(profile, self._paths), self._series))
         return known[1]
+
+    def _begin_anew(self, index: int) -> None:
+        """The numbers of paths are others now: only what a delete may still take away stays."""
+        facts = [target.facts for target in self._targets.values() if target.fleet == index]
+        neighbours = {neighbour for of in facts for neighbour in of.begin_anew()}
+        self._fleets[index].paths.begin_anew(lambda entry: neighbour_of(entry) in neighbours)
 
     def _read(
         self, index: int, columns: Columns, rows: Ints, leaf: Ints,

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 
 from stream.facts import DSCPS, PRIORITIES, PriorityMaps
 
+MOST_NAMES = 1024
+"""Terms, and names of classes, of one device: what it invents beyond them is passed over."""
+
 
 class Sorting:
     """What one device has told so far of the sorting of packets."""
@@ -46,15 +49,17 @@ class Sorting:
 
     def term_dscp(self, term: str, dscps: tuple[int, ...]) -> None:
         """A classifier's term takes these DSCPs."""
-        self._dscps_of_term[term] = tuple(dscp for dscp in dscps if 0 <= dscp < DSCPS)
+        if _has_room(self._dscps_of_term, term):
+            self._dscps_of_term[term] = tuple(dscp for dscp in dscps if 0 <= dscp < DSCPS)
 
     def term_class(self, term: str, name: str) -> None:
         """A classifier's term puts packets into the class of this name."""
-        self._class_of_term[term] = name
+        if _has_room(self._class_of_term, term):
+            self._class_of_term[term] = name
 
     def class_name_queue(self, name: str, queue: int) -> None:
         """The class of this name leaves by this queue, whose number is the class's too."""
-        if 0 <= queue <= 255:
+        if 0 <= queue <= 255 and _has_room(self._queue_of_class_name, name):
             self._queue_of_class_name[name] = queue
 
     def maps(self) -> PriorityMaps:
@@ -90,6 +95,10 @@ def _class_of_priority(queue_of: Mapping[int, int], queues: tuple[int, ...] | No
         of_queue = [traffic_class for traffic_class, queue in enumerate(queues) if queue == queue_of[priority]]
         found.append(priority if priority in of_queue or not of_queue else of_queue[0])
     return tuple(found)
+
+
+def _has_room(told: Mapping[str, object], name: str) -> bool:
+    return name in told or len(told) < MOST_NAMES
 
 
 def _whole(told: Mapping[int, int], count: int) -> tuple[int, ...] | None:

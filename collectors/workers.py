@@ -30,6 +30,9 @@ RESTART_S = 1.0
 MAX_RESTART_S = 60.0
 HELD_S = 60.0
 
+WORKERS_ALIVE = "workers_alive"
+"""Among the counters of a collector with workers, the one that goes down too."""
+
 
 class Worker:
     """One slot: a process, and the next one in its place after its death."""
@@ -96,7 +99,7 @@ class Supervisor:
         for worker in self.workers:
             if worker.standing is not None:
                 counted.update(worker.standing.counters)
-        counted["workers_alive"] = sum(worker.alive for worker in self.workers)
+        counted[WORKERS_ALIVE] = sum(worker.alive for worker in self.workers)
         return counted
 
     @property

@@ -17,7 +17,12 @@ from collectors.transport import Endpoint
 from pausetrace.plain_text import printable
 from pausetrace.units import duration_words, time_text
 
-_RESULTS = {"data": "gives data", "silence": "accepted, nothing came", "refused": "refused"}
+_RESULTS = {
+    "data": "gives data",
+    "silence": "accepted, nothing came",
+    "garbage": "accepted, sends no gNMI",
+    "refused": "refused",
+}
 
 
 def plan_text(inventory: Inventory, workers: int) -> str:

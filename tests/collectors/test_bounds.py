@@ -19,6 +19,7 @@ from collectors.inbox import Inbox, Taken
 from collectors.outlet import NoOutlet
 from collectors.paths import PathTable
 from collectors.pump import Found, Pump, Wanted
+from collectors.sorting import MOST_NAMES, Sorting
 from simulation.gnmi_targets.http2 import Stream
 from simulation.gnmi_targets.messages import notification, sync
 from simulation.gnmi_targets.raw_target import RawTarget
@@ -327,14 +328,30 @@ def test_ports_that_one_device_invents_leave_the_others_theirs(monkeypatch: pyte
     assert told(["x150"], 5, 1)
 
 
-def test_a_table_of_paths_that_begins_anew_makes_nothing_grow() -> None:
+@pytest.mark.parametrize("named", ["E{at}", "{value}-{at}"])
+def test_a_table_of_paths_that_begins_anew_makes_nothing_grow(named: str) -> None:
     feed = Feed("openconfig")
     sizes = set()
     for value in range(4):
-        feed.read(*((f"/interfaces/interface[name=E{at}]/state/description", f"to {value}") for at in range(20)))
-        sizes.add(len(feed.rows._fleets[0].paths.slow))
+        names = [named.format(at=at, value=value) for at in range(20)]
+        feed.read(*((f"/interfaces/interface[name={name}]/state/description", f"to {value}") for name in names))
+        paths, facts = feed.rows._fleets[0].paths, feed.rows._targets[0].facts
+        sizes.add((len(paths.slow), len(paths._slow_numbers), len(paths._slow_below._paths), len(facts._last)))
         feed.paths.renew()
-    assert sizes == {20}
+    assert sizes == {(20, 20, 20, 20)}
+
+
+def test_names_of_terms_and_classes_that_a_device_invents_are_bounded() -> None:
+    sorting = Sorting()
+    for at in range(3 * MOST_NAMES):
+        sorting.term_dscp(f"t{at}", (1,))
+        sorting.term_class(f"t{at}", f"c{at}")
+        sorting.class_name_queue(f"c{at}", at % 256)
+    # What it told before can still change.
+    sorting.term_dscp("t3", (2,))
+    assert sorting._dscps_of_term["t3"] == (2,)
+    names = sorting._dscps_of_term, sorting._class_of_term, sorting._queue_of_class_name
+    assert [len(of) for of in names] == [MOST_NAMES] * 3
 
 
 def test_a_port_keeps_so_many_addresses_and_the_last_ones() -> None:

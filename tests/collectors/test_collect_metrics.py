@@ -9,6 +9,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.collect_metrics import DROP_REASONS, CollectExporter
+from collectors.workers import WORKERS_ALIVE
 from simulation.gnmi_targets.server import FakeTarget
 from tests.collectors.lab_device import lab_leaves
 from tests.collectors.running import Running, collecting, target_at
@@ -63,3 +64,12 @@ def test_a_target_that_is_down_has_its_metrics_too() -> None:
                 assert found["pausetrace_collect_targets", ""] == 2
 
     asyncio.run(run())
+
+
+def test_workers_that_run_are_a_gauge() -> None:
+    exporter = CollectExporter("1.0")
+    exporter.take([], {WORKERS_ALIVE: 2, "budget_waits": 1}, 0)
+    text, _ = exporter.render()
+    types = {family.name: family.type for family in text_string_to_metric_families(text.decode())}
+    assert types["pausetrace_collect_workers_alive"] == "gauge"
+    assert types["pausetrace_collect_budget_waits"] == "counter"

@@ -115,6 +115,28 @@ def test_facts_are_told_when_they_change_and_links_with_them() -> None:
     assert device.valid_from_ns == link.valid_from_ns == START_NS + 2 * SECOND_NS
 
 
+def test_a_neighbour_from_before_the_paths_began_anew_can_be_deleted() -> None:
+    feed = Feed("openconfig")
+    tell(feed, *OPENCONFIG)
+    feed.send(SYNC)
+    feed.paths.renew()
+    speed = next(leaf for leaf in OPENCONFIG if "speed" in leaf[0])
+    tell(feed, speed, second=1)
+    known = {entry.fact.says for entry in feed.rows._fleets[0].paths.slow if entry.fact is not None}
+    assert known == {"port_speed", "peer_device", "peer_port", "peer_chassis"}
+    before = len(feed.facts)
+    tell(feed, *OPENCONFIG, second=2)
+    assert len(feed.facts) == before
+    feed.paths.renew()
+    tell(feed, second=3, deletes=("/lldp/interfaces/interface[name=*]/neighbors/neighbor[id=*]",))
+    device = feed.facts[-1]
+    assert isinstance(device, Device)
+    assert device.ports[0].peer is None
+    feed.paths.renew()
+    tell(feed, speed, second=4)
+    assert [entry.fact.says for entry in feed.rows._fleets[0].paths.slow if entry.fact is not None] == ["port_speed"]
+
+
 @pytest.mark.parametrize("deleted", [
     "/lldp/interfaces/interface[name=eth1]/neighbors/neighbor[id=1]", "/lldp/interfaces/interface[name=*]", "/lldp",
 ])  # fmt: skip

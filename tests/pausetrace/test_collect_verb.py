@@ -18,7 +18,9 @@ from collectors.inventory import load
 from collectors.profile_choice import choice_of
 from pausetrace.child import own_command, own_environment
 from simulation.gnmi_targets.behaviour import Behaviour, Refusal
+from simulation.gnmi_targets.http2 import Stream
 from simulation.gnmi_targets.leaves import Leaves
+from simulation.gnmi_targets.raw_target import RawTarget
 from simulation.gnmi_targets.server import FakeTarget
 from tests.collectors.lab_device import lab_leaves
 
@@ -104,6 +106,24 @@ def test_check_tells_what_a_target_can_give(tmp_path: Path) -> None:
             assert "refused" in out
             assert "no such model" in out
             assert "does not give: port bytes" in out
+
+    asyncio.run(play())
+
+
+def test_check_tells_garbage_from_silence(tmp_path: Path) -> None:
+    async def garbage(stream: Stream, _request: bytes) -> None:
+        while stream.open:
+            stream.send(b"\x0a\xff\xff\xff\xff\xff")
+            await asyncio.sleep(0.05)
+
+    async def play() -> None:
+        async with RawTarget(garbage) as odd, FakeTarget(Leaves()) as mute:
+            file = inventory(tmp_path / "lab.toml", odd=odd.address, mute=mute.address)
+            (_, odd_told, _), (_, mute_told, _) = await asyncio.gather(
+                run("check", str(file), "odd"), run("check", str(file), "mute")
+            )
+        assert "accepted, sends no gNMI" in odd_told
+        assert "accepted, nothing came" in mute_told
 
     asyncio.run(play())
 
