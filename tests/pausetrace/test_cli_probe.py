@@ -322,10 +322,11 @@ def test_what_a_host_tells_decides_the_verdict_of_a_cascade(
     shutil.copytree(TRACE, trace, ignore=shutil.ignore_patterns("host_pcie.csv"))
     kafka = ["--bootstrap-servers", any_kafka.bootstrap_servers, "--prefix", any_kafka.prefix]
     arguments = ["--host-root", str(host), "--device", "h9", "--fabric", "lab", "--interval", "200ms", *kafka]
+    # First, so that the steps find their kernels compiled and are in time.
+    offline = len(analyze_trace(trace, frozenset()).cascades)
     with LiveSteps(any_kafka) as steps, publishing(*arguments) as (process, url):
         scrape_until(url, lambda found: found.get("pausetrace_agent_delivered_total", 0) > 20)
         import_trace(read_trace(trace), any_kafka, "lab", start_ns=time.time_ns())
-        offline = len(analyze_trace(trace, frozenset()).cascades)
         finals = [msgspec.json.decode(final) for final in steps.finals(offline)]
         process.terminate()
         process.communicate(timeout=DEADLINE_S)
