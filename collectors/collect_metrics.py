@@ -49,6 +49,7 @@ COUNTERS = (
 )
 DROP_REASONS = (
     "malformed", "too_large", "error_message", "path_table_full", "port_refused", "value_refused", "event_refused",
+    "fact_refused",
 )
 # fmt: on
 

@@ -70,8 +70,14 @@ class DeviceFacts:
         self._told: Device | None = None
         self._links: dict[str, Link] = {}
         self._from_ns = 0
+        self._refused = 0
         self.changed = True
         """Whether something was told since the facts were made last."""
+
+    @property
+    def refused(self) -> int:
+        """Leaves for which there was no room: of ports, neighbours or names beyond what is kept of one device."""
+        return self._refused + self._sorting.refused
 
     def take(self, number: int, entry: Slow, values: Sequence[str], time_ns: int) -> None:
         """One leaf; `values` has one text, or the members of a list. What makes no sense is passed over."""
@@ -86,6 +92,8 @@ class DeviceFacts:
             before = msgspec.to_builtins(port)
             if port is not None:
                 self._of_port(fact, port, captured, text, values)
+            else:
+                self._refused += 1
             changed = before != msgspec.to_builtins(port)
         elif fact.says in ("device_name", "device_mac"):
             changed = _name(text) and self._aliases.get(fact.says) != text
@@ -179,6 +187,8 @@ class DeviceFacts:
                 neighbour.chassis = name
             else:
                 neighbour.port = name
+        else:
+            self._refused += 1
 
     def _sort(self, fact: Fact, captured: dict[str, str], text: str, values: Sequence[str]) -> bool:
         number = self._queue_number(text) if (told := _small(text)) is None else told

@@ -319,7 +319,10 @@ class RowMaker:
                     continue
                 several = columns.sort[row] in (LEAFLIST, JSON)
                 told = [str(each) for each in values.several(columns, row)] if several else [values.text(columns, row)]
+                refused = facts.refused
                 facts.take(number, entry, told, at_ns)
+                if facts.refused > refused:
+                    self._leave_out("facts_refused", "fact_refused", targets[message : message + 1])
             if facts.changed:
                 self._told[target] = None
         made: list[tuple[int, RecordRow]] = []

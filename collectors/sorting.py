@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from stream.facts import DSCPS, PRIORITIES, PriorityMaps
 
 MOST_NAMES = 1024
-"""Terms, and names of classes, of one device: what it invents beyond them is passed over."""
+"""Terms, and names of classes, of one device: what it invents beyond them is refused and counted."""
 
 
 class Sorting:
@@ -26,6 +26,8 @@ class Sorting:
         self._dscps_of_term: dict[str, tuple[int, ...]] = {}
         self._class_of_term: dict[str, str] = {}
         self._queue_of_class_name: dict[str, int] = {}
+        self.refused = 0
+        """Leaves about names for which there was no room."""
 
     def dscp_class(self, dscp: int, traffic_class: int) -> None:
         """Packets of a DSCP are of this class."""
@@ -49,17 +51,17 @@ class Sorting:
 
     def term_dscp(self, term: str, dscps: tuple[int, ...]) -> None:
         """A classifier's term takes these DSCPs."""
-        if _has_room(self._dscps_of_term, term):
+        if self._has_room(self._dscps_of_term, term):
             self._dscps_of_term[term] = tuple(dscp for dscp in dscps if 0 <= dscp < DSCPS)
 
     def term_class(self, term: str, name: str) -> None:
         """A classifier's term puts packets into the class of this name."""
-        if _has_room(self._class_of_term, term):
+        if self._has_room(self._class_of_term, term):
             self._class_of_term[term] = name
 
     def class_name_queue(self, name: str, queue: int) -> None:
         """The class of this name leaves by this queue, whose number is the class's too."""
-        if 0 <= queue <= 255 and _has_room(self._queue_of_class_name, name):
+        if 0 <= queue <= 255 and self._has_room(self._queue_of_class_name, name):
             self._queue_of_class_name[name] = queue
 
     def maps(self) -> PriorityMaps:
@@ -78,6 +80,11 @@ class Sorting:
             by_dscp = tuple(priority_of.get(traffic_class, traffic_class) for traffic_class in by_dscp)
         return PriorityMaps(by_dscp, to_class, queues, _whole(self._group_of_class, PRIORITIES))
 
+    def _has_room(self, told: Mapping[str, object], name: str) -> bool:
+        room = name in told or len(told) < MOST_NAMES
+        self.refused += not room
+        return room
+
     def _by_terms(self) -> dict[int, int]:
         found: dict[int, int] = {}
         for term, dscps in self._dscps_of_term.items():
@@ -95,10 +102,6 @@ def _class_of_priority(queue_of: Mapping[int, int], queues: tuple[int, ...] | No
         of_queue = [traffic_class for traffic_class, queue in enumerate(queues) if queue == queue_of[priority]]
         found.append(priority if priority in of_queue or not of_queue else of_queue[0])
     return tuple(found)
-
-
-def _has_room(told: Mapping[str, object], name: str) -> bool:
-    return name in told or len(told) < MOST_NAMES
 
 
 def _whole(told: Mapping[int, int], count: int) -> tuple[int, ...] | None:

@@ -352,6 +352,19 @@ def test_names_of_terms_and_classes_that_a_device_invents_are_bounded() -> None:
     assert sorting._dscps_of_term["t3"] == (2,)
     names = sorting._dscps_of_term, sorting._class_of_term, sorting._queue_of_class_name
     assert [len(of) for of in names] == [MOST_NAMES] * 3
+    assert sorting.refused == 3 * 2 * MOST_NAMES
+
+
+def test_facts_for_which_there_is_no_room_are_counted_for_their_device() -> None:
+    feed = Feed("openconfig", "openconfig")
+    path = "/lldp/interfaces/interface[name=eth1]/neighbors/neighbor[id={id}]/state/system-name"
+    for target, neighbours in enumerate((100, 3)):
+        told = [plain(path.format(id=number), f"spine{number}") for number in range(neighbours)]
+        feed.send(profile_notification(10**9, told), target=target)
+    # What is said again was counted.
+    feed.send(profile_notification(2 * 10**9, [plain(path.format(id=99), "spine99")]), target=0)
+    assert feed.rows.take_left_out() == {(0, "fact_refused"): 36}
+    assert feed.rows.counters["facts_refused"] == 36
 
 
 def test_a_port_keeps_so_many_addresses_and_the_last_ones() -> None:

@@ -37,7 +37,12 @@ async def until(what: Callable[[], bool], supervisor: Supervisor) -> None:
         await asyncio.sleep(0.1)
 
 
-def test_the_targets_of_a_worker_that_is_killed_go_to_the_others_and_come_back() -> None:
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_targets_of_a_worker_that_dies_or_hangs_go_to_the_others_and_come_back(
+    monkeypatch: pytest.MonkeyPatch, ending: signal.Signals
+) -> None:
+    monkeypatch.setattr("collectors.workers.SILENCE_S", 8.0)
+
     async def run() -> None:
         async with FakeTarget(lab_leaves()) as fake:
             supervisor = make(2)
@@ -55,7 +60,7 @@ def test_the_targets_of_a_worker_that_is_killed_go_to_the_others_and_come_back()
             assert not first.targets & second.targets
 
             assert first.process is not None
-            os.kill(first.process.pid, signal.SIGKILL)
+            os.kill(first.process.pid, ending)
             await until(lambda: len(second.targets) == TARGETS, supervisor)
             await until(lambda: all(status.up for status in supervisor.statuses()), supervisor)
 
