@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analytics.compiled import kernel
 from analytics.detect import NO_PORT
 from stream import kinds
-from stream.record import Events, picked
+from stream.record import PORT_BIT, SMALL, Events, Words, picked, words
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -119,7 +120,9 @@ class AskedNames:
     ) -> tuple[Events, Ints]:
         """The rows of a batch, and the number of each one's pair of names; whether any speaks of a part of a host."""
         if not any_inside:
-            return events, self.numbers(source, device, ports)[events["port"]]
+            numbers = np.empty(len(events), np.int64)
+            _number(words(events), self.numbers(source, device, ports), numbers)
+            return events, numbers
         inside = is_inside(events)
         events = picked(events, np.arange(len(events)))
         numbers = np.full(len(events), self.number(source, device, NO_PORT), np.int64)
@@ -148,6 +151,13 @@ class AskedNames:
     def state(self) -> list[list[Any]]:
         """Plain lists for a snapshot: source, device and port by number, and the parts."""
         return [[list(key) for key in self._numbers], self.parts]
+
+
+@kernel
+def _number(events: Words, of_ports: Ints, numbers: Ints) -> None:
+    """Writes the number of each row's port."""
+    for row in range(len(events)):
+        numbers[row] = of_ports[events[row, SMALL] >> PORT_BIT & 0xFFFF]
 
 
 class Unexplained:

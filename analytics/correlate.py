@@ -25,7 +25,7 @@ from analytics.revisions import ended_by, superseded, withdrawn
 from analytics.rows import glance
 from analytics.streams import Cut, Stream
 from analytics.verdict import cascade
-from analytics.waiting import Named
+from analytics.waiting import Named, Part, split
 from stream import snapshot
 from stream.batch import MARK_END, Batch, StreamKey
 from stream.cascade import FINAL, Cascade
@@ -374,7 +374,7 @@ class Correlate:
         self,
         fabric: Fabric,
         engine: Engine,
-        windows: Named,
+        windows: list[Part],
         others: Named,
         until_ns: int,
         publish: Callable[[Closed], None],
@@ -397,10 +397,10 @@ class Correlate:
                     engine.add_fact(fact, from_ns)
             facts = [(from_ns, fact) for from_ns, fact in facts if from_ns >= stop_ns]
             horizon_ns = fabric.announced.horizon_ns(stop_ns - 1)
-            windows_now, windows = windows.split(stop_ns)
+            windows_now, windows = split(windows, stop_ns)
             others_now, others = others.split(stop_ns)
             now, places = engine.placed(*others_now, fabric.asked, fabric.announced)
-            engine.add_windows(*windows_now, fabric.asked, fabric.announced, horizon_ns)
+            engine.add_windows([part.rows for part in windows_now], fabric.asked, fabric.announced, horizon_ns)
             engine.add_rows(now, places, fabric.announced, horizon_ns, fabric.asked.parts)
             if engine is fabric.engine:
                 fabric.slow_ranks.take(now, places, engine.topology, engine.noted)

@@ -35,7 +35,8 @@ from analytics.sampled import Sampled
 from analytics.tellers import Tellers
 from analytics.told_pauses import ToldPauses
 from analytics.topology import PRIORITIES, Topology
-from analytics.victims import FlowRows, SentByFlows
+from analytics.victims import SentByFlows
+from analytics.waiting import Named
 from stream.facts import Device, Flow, Link
 from stream.identity import Standing
 from stream.record import Events, picked
@@ -126,21 +127,24 @@ class Engine:
         """
         self._grow()
         self.logs.take(events, ports, self.topology, announced, self.counters)
-        self._add_window_rows(events, ports, horizon_ns)
+        self._add_window_rows([Named(events, ports)], horizon_ns)
         self._note(events, ports, horizon_ns, parts)
         self.sampled.take(events, ports, self.topology, announced, horizon_ns)
 
-    def add_windows(
-        self, events: Events, numbers: Ints, names: AskedNames, announced: Announced, horizon_ns: int
-    ) -> None:
-        """Takes settled rows in that are of windows alone (analytics.rows.glance), with their names' numbers."""
-        ports = self._places_of(names)[numbers]
+    def add_windows(self, parts: Sequence[Named], names: AskedNames, announced: Announced, horizon_ns: int) -> None:
+        """Takes settled rows in that are of windows alone (analytics.rows.glance), in parts as they came.
+
+        Each is read by one kernel after the other while it is near the processor: all in one piece they never are.
+        """
+        places = self._places_of(names)
         self._grow()
-        self._add_window_rows(events, ports, horizon_ns)
-        self.sampled.take_windows(events, ports, self.topology, announced, horizon_ns)
-        unresolved = self.topology.unresolved[ports]
-        if unresolved.any():
-            self._note(picked(events, unresolved), ports[unresolved], horizon_ns, ())
+        placed = [Named(events, places[numbers]) for events, numbers in parts]
+        self._add_window_rows(placed, horizon_ns)
+        for events, ports in placed:
+            self.sampled.take_windows(events, ports, self.topology, announced, horizon_ns)
+            unresolved = self.topology.unresolved[ports]
+            if unresolved.any():
+                self._note(picked(events, unresolved), ports[unresolved], horizon_ns, ())
 
     def _places_of(self, names: AskedNames) -> Ints:
         """By the number of a pair of names, the port that it means."""
@@ -150,9 +154,9 @@ class Engine:
         self._places = np.append(self._places, np.array(new, np.int64)) if new else self._places
         return self._places
 
-    def _add_window_rows(self, events: Events, ports: Ints, horizon_ns: int) -> None:
+    def _add_window_rows(self, parts: Sequence[Named], horizon_ns: int) -> None:
         newest_ns = add_window_rows(
-            self._rows, events, ports, horizon_ns, self.cursor_ns, self.flows, self.topology, self.counters
+            self._rows, parts, horizon_ns, self.cursor_ns, self.flows, self.topology, self.counters
         )
         self.noted.newest_ns = max(self.noted.newest_ns, newest_ns)
 
@@ -182,12 +186,9 @@ class Engine:
     def _advance(self, until_ns: int, keep_ns: int, on_closed: Callable[[Closed], None]) -> None:
         self._grow()
         if len(self._rows):
-            rows, flows = self._rows.take(self._due(until_ns), self.topology.port_rank)
-            of_flows = np.flatnonzero(rows[:, layout.ROW_TYPE] == layout.FLOW)
-            columns = (layout.ROW_QUEUE, layout.ROW_START, layout.ROW_END, layout.ROW_AMOUNT)
-            self.sent.add(FlowRows(flows[of_flows], *(rows[of_flows, column] for column in columns)))
+            rows, flows = self._rows.take(until_ns, self.topology.port_rank, self._due(until_ns))
+            self.sent.take(rows, flows)
             self.port_windows.take(rows)
-            rows[of_flows, layout.ROW_ID] = of_flows
             self._run(rows, flows, until_ns, keep_ns, on_closed)
         if until_ns > self.next_expiry_ns:
             self._take_expired(until_ns, keep_ns, on_closed)
@@ -202,11 +203,11 @@ class Engine:
         dropped = self.port_windows.forget(self._needed_ns, self.cursor_ns - keep_ns)
         self.counters["port_windows_dropped"] += dropped
 
-    def _due(self, until_ns: int) -> npt.NDArray[np.bool_]:
-        """Which rows are from before a time; windows of devices whose clocks are not in step are set right."""
+    def _due(self, until_ns: int) -> npt.NDArray[np.bool_] | None:
+        """Which rows are from before a time, where clocks are not in step: their windows are set right; else None."""
         rows = self._rows.rows
         if not self._ahead.any():
-            return rows[:, layout.ROW_TIME] < until_ns
+            return None
         shift = self._ahead[self.topology.port_device[rows[:, layout.ROW_QUEUE] // PRIORITIES]]
         shift[rows[:, layout.ROW_TYPE] > layout.DEPTH] = 0
         due: npt.NDArray[np.bool_] = rows[:, layout.ROW_TIME] - shift < until_ns

@@ -120,7 +120,8 @@ class Fabric:
 
     def state(self) -> dict[str, Any]:
         """Plain structures and arrays for a snapshot."""
-        events, numbers = Named.of(self.waiting.rows())
+        windows, others = self.waiting.rows()
+        events, numbers = Named.of([*(part.rows for part in windows), others])
         return {
             "fabric": self.engine.fabric,
             "engine": self.engine.state(),

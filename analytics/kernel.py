@@ -135,7 +135,7 @@ def run(
                 root, slot, at_source = dst * 4 + ROOT_HOST, find(slots, devices[dst, D_ROOT_OWNER]), 1
             if slot >= 0:
                 at = counts[N_FLOWS]
-                flows[at, 0], flows[at, 1], flows[at, 2] = slot, root, rows[i, ROW_ID]
+                flows[at, 0], flows[at, 1], flows[at, 2] = slot, root, i
                 flows[at, 3] = at_source
                 counts[N_FLOWS] += 1
             i += 1

@@ -5,6 +5,8 @@ In: rows (columns ROW_* of analytics.layout), the flow of each, the rank of each
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,65 +23,99 @@ AT_ONCE = 256
 MOST_PASSES = 4
 """Times that wait together span seconds, 2**33 ns, where a digit at a time is quicker than to compare."""
 
+Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Flows = npt.NDArray[np.uint64]
 
 
-def pick_in_order(rows: Ints, flows: Flows, port_rank: Ints, chosen: Ints, out: Ints, out_flows: Flows) -> None:
+class Chosen(NamedTuple):
+    """Rows that are due: their places in ascending order, and of each its time and its type."""
+
+    places: Ints
+    times_ns: Ints
+    types: Ints
+    least_ns: int
+    most_ns: int
+
+
+def choose(rows: Ints, until_ns: int, due: Bools | None = None) -> Chosen:
+    """The rows from before a time, or those of a mask."""
+    places, times_ns, types = (np.empty(len(rows), np.int64) for _ in range(3))
+    told = _choose(rows, until_ns, due if due is not None else np.zeros(0, np.bool_), places, times_ns, types)
+    count, least, most = map(int, told)
+    return Chosen(places[:count], times_ns[:count], types[:count], least, most)
+
+
+def pick_in_order(
+    rows: Ints, flows: Flows, port_rank: Ints, chosen: Chosen, out: Ints, out_flows: Flows
+) -> None:  # fmt: skip
     """Writes the chosen rows in the order of event time; ties by type, names (`port_rank`), start, order, amount, flow.
 
     `out` and `out_flows` have room for just those.
     """
-    order, spare, keys = chosen.copy(), np.empty_like(chosen), np.empty_like(chosen)
-    least, most = map(int, _times(rows, chosen, keys))
-    passes = -(-((most - least).bit_length() + TYPE_BITS) // DIGIT_BITS)
+    spare, sorted_ = np.empty_like(chosen.places), np.empty_like(chosen.places)
+    passes = -(-((chosen.most_ns - chosen.least_ns).bit_length() + TYPE_BITS) // DIGIT_BITS)
     if passes <= MOST_PASSES:
-        _with_types(rows, chosen, least, keys)
-        _sort_keys(keys, order, np.empty_like(chosen), spare, np.empty(DIGITS, np.int64), passes)
+        order, keys = chosen.places.copy(), chosen.types
+        _with_times(chosen.times_ns, chosen.least_ns, keys)
+        starts = np.empty((passes, DIGITS), np.int64)
+        if _sort_keys(keys, order, chosen.times_ns, spare, starts):
+            keys, order, spare = chosen.times_ns, spare, order
     else:
-        by_time = np.argsort(keys, kind="stable")
-        keys, order = keys[by_time], order[by_time]
+        by_time = np.argsort(chosen.times_ns, kind="stable")
+        keys, order = chosen.times_ns[by_time], chosen.places[by_time]
     # Of rows polled together some few have one time: to sort all rows by each column takes several times as long.
-    _pick(rows, flows, port_rank, keys, order, np.empty_like(chosen), spare, out, out_flows)
+    _pick(rows, flows, port_rank, keys, order, sorted_, spare, out, out_flows)
 
 
 @kernel
-def _times(rows: Ints, chosen: Ints, keys: Ints) -> tuple[int, int]:
-    """Fills `keys` with the times of the chosen rows; returns the least and the largest (0, 0: there are none)."""
-    least = most = rows[chosen[0], ROW_TIME] if len(chosen) else 0
-    for place in range(len(chosen)):
-        time_ns = rows[index(chosen[place]), index(ROW_TIME)]
-        least, most = min(least, time_ns), max(most, time_ns)
-        keys[place] = time_ns
-    return least, most
+def _choose(rows: Ints, until_ns: int, due: Bools, places: Ints, times_ns: Ints, types: Ints) -> tuple[int, int, int]:
+    """Fills the columns of `Chosen`; returns how many there are, and the least and the largest time (0, 0: none)."""
+    count, least, most = 0, 0, 0
+    for row in range(len(rows)):
+        time_ns = rows[row, ROW_TIME]
+        if not (due[row] if len(due) > 0 else time_ns < until_ns):
+            continue
+        places[count], times_ns[count], types[count] = row, time_ns, rows[row, ROW_TYPE]
+        least = time_ns if count == 0 else min(least, time_ns)
+        most = time_ns if count == 0 else max(most, time_ns)
+        count += 1
+    return count, least, most
 
 
 @kernel
-def _with_types(rows: Ints, chosen: Ints, least: int, keys: Ints) -> None:
-    """Makes keys of times: what they are after the least one, with the type of the row behind."""
-    for place in range(len(chosen)):
-        keys[place] = (keys[place] - least << TYPE_BITS) + rows[index(chosen[place]), index(ROW_TYPE)]
+def _with_times(times_ns: Ints, least: int, keys: Ints) -> None:
+    """Makes keys of types: a row's time after the least one, with its type behind."""
+    for place in range(len(keys)):
+        keys[place] += times_ns[place] - least << TYPE_BITS
 
 
 @kernel
-def _sort_keys(keys: Ints, order: Ints, spare_keys: Ints, spare: Ints, starts: Ints, passes: int) -> None:
-    """Sorts keys from 0 on, and `order` with them, digit by digit from the lowest; equal ones stay as they come."""
-    for number in range(passes):
-        shift = number * DIGIT_BITS
+def _sort_keys(keys: Ints, order: Ints, other_keys: Ints, other_order: Ints, starts: Ints) -> bool:
+    """Sorts keys from 0 on, and `order` with them, digit by digit from the lowest; equal ones stay as they come.
+
+    `starts` has a line for each digit. Returns whether they stand in the other arrays in the end.
+    """
+    for number in range(len(starts)):
         for digit in range(DIGITS):
-            starts[digit] = 0
-        for place in range(len(keys)):
-            starts[keys[place] >> shift & DIGITS - 1] += 1
+            starts[number, digit] = 0
+    for place in range(len(keys)):
+        key = keys[place]
+        for number in range(len(starts)):
+            starts[number, key & DIGITS - 1] += 1
+            key >>= DIGIT_BITS
+    for number in range(len(starts)):
         total = 0
         for digit in range(DIGITS):
-            starts[digit], total = total, total + starts[digit]
+            starts[number, digit], total = total, total + starts[number, digit]
+        shift = number * DIGIT_BITS
         for place in range(len(keys)):
             bucket = index(keys[place] >> shift & DIGITS - 1)
-            to = index(starts[bucket])
-            spare_keys[to], spare[to] = keys[place], order[place]
-            starts[bucket] += 1
-        for place in range(len(keys)):
-            keys[place], order[place] = spare_keys[place], spare[place]
+            to = index(starts[number, bucket])
+            other_keys[to], other_order[to] = keys[place], order[place]
+            starts[number, bucket] += 1
+        keys, order, other_keys, other_order = other_keys, other_order, keys, order
+    return len(starts) % 2 == 1
 
 
 @kernel

@@ -14,9 +14,12 @@ import numpy.typing as npt
 from analytics import layout
 from analytics.compiled import kernel
 from analytics.layout import Bools, Ints
-from analytics.order import pick_in_order
+from analytics.order import choose, pick_in_order
 
 Flows = npt.NDArray[np.uint64]
+
+LINE_BYTES = 64
+"""Of a processor's cache, and of a row."""
 
 
 class RowStore:
@@ -54,14 +57,16 @@ class RowStore:
         room[:], flows[:] = rows, 0
         self.fill(len(rows))
 
-    def take(self, due: Bools, port_rank: Ints) -> tuple[Ints, Flows]:
-        """The rows of a mask in order, which stand until the next call; the others stay."""
-        chosen = np.flatnonzero(due)
-        if len(chosen) > len(self._taken[0]):
-            self._taken = _grown(*self._taken, 0, len(chosen))
-        rows, flows = self._taken[0][: len(chosen)], self._taken[1][: len(chosen)]
+    def take(self, until_ns: int, port_rank: Ints, due: Bools | None = None) -> tuple[Ints, Flows]:
+        """The rows from before a time, or those of a mask, in order; they stand until the next call. Others stay."""
+        chosen = choose(self.rows, until_ns, due)
+        count = len(chosen.places)
+        if count > len(self._taken[0]):
+            self._taken = _grown(*self._taken, 0, count)
+        rows, flows = self._taken[0][:count], self._taken[1][:count]
         pick_in_order(self._rows, self._flows, port_rank, chosen, rows, flows)
-        self._count = _leave(self._rows, self._flows, due)
+        _leave(self.rows, self._flows, chosen.places)
+        self._count -= count
         return rows, flows
 
     def copy(self) -> RowStore:
@@ -83,19 +88,27 @@ class RowStore:
 def _grown(rows: Ints, flows: Flows, count: int, needed: int) -> tuple[Ints, Flows]:
     """More room with the first `count` rows in it; half as much again, so that rows are seldom moved."""
     room = needed + needed // 2
-    more, more_flows = np.empty((room, layout.ROW_COLUMNS), np.int64), np.empty(room, np.uint64)
+    more, more_flows = _aligned(room), np.empty(room, np.uint64)
     more[:count], more_flows[:count] = rows[:count], flows[:count]
     return more, more_flows
 
 
+def _aligned(count: int) -> Ints:
+    """Room for rows each of which is one line of the processor's cache, and not parts of two."""
+    words = np.empty((count + 1) * layout.ROW_COLUMNS, np.int64)
+    skipped = -words.ctypes.data % LINE_BYTES // words.itemsize
+    return words[skipped : skipped + count * layout.ROW_COLUMNS].reshape(count, layout.ROW_COLUMNS)
+
+
 @kernel
-def _leave(rows: Ints, flows: Flows, gone: Bools) -> int:
-    """Moves the rows that are not of a mask to the front; returns their number."""
-    count = 0
-    for i in range(len(gone)):
-        if not gone[i]:
-            for column in range(layout.ROW_COLUMNS):
-                rows[count, column] = rows[i, column]
-            flows[count] = flows[i]
-            count += 1
-    return count
+def _leave(rows: Ints, flows: Flows, gone: Ints) -> None:
+    """Moves the rows whose places are not among those of `gone`, which ascend, to the front."""
+    count = at = 0
+    for i in range(len(rows)):
+        if at < len(gone) and gone[at] == i:
+            at += 1
+            continue
+        for column in range(layout.ROW_COLUMNS):
+            rows[count, column] = rows[i, column]
+        flows[count] = flows[i]
+        count += 1

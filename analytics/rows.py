@@ -7,6 +7,7 @@ flow of each, in a RowStore.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -77,23 +78,29 @@ def with_effect(events: Words, keep: layout.Bools, named: layout.Bools) -> int:
 
 def add_window_rows(
     store: RowStore,
-    events: Events,
-    ports: Ints,
+    parts: Iterable[tuple[Events, Ints]],
     horizon_ns: int,
     cursor_ns: int,
     known: KnownFlows,
     topology: Topology,
     counters: Counter[str],
 ) -> int:
-    """Adds depths, bytes, marks and flows of egress queues over windows to the rows that wait.
+    """Adds depths, bytes, marks and flows of egress queues over windows to the rows that wait; rows come with ports.
 
     Returns the latest time of any row, NEVER where there is none.
     """
-    rows, flows = store.room(len(events))
-    told = _windows(words(events), ports, horizon_ns, cursor_ns, rows, flows.view(np.int64))
-    count, longer, newest_ns = map(int, told)
+    told = [(words(events), ports) for events, ports in parts]
+    room = sum(len(events) for events, _ in told)
+    rows, flows = store.room(room)
+    of_flows = np.empty(room, np.int64)
+    count = of_flow = longer = 0
+    newest_ns = layout.NEVER
+    for events, ports in told:
+        made = _windows(events, ports, horizon_ns, cursor_ns, rows, flows.view(np.int64), of_flows, count, of_flow)
+        count, of_flow = int(made[0]), int(made[1])
+        longer, newest_ns = longer + int(made[2]), max(newest_ns, int(made[3]))
     counters["windows_longer_than_announced"] += longer
-    of_flows = np.flatnonzero(rows[:count, layout.ROW_TYPE] == layout.FLOW)
+    of_flows = of_flows[:of_flow]
     rows[of_flows, layout.ROW_ORDER] = known.destinations(flows[of_flows], rows[of_flows, layout.ROW_END], topology)
     store.fill(count)
     return newest_ns
@@ -123,11 +130,15 @@ def glance(events: Words, due_ns: int) -> tuple[int, int, int, int, int, int]:
 
 @kernel
 def _windows(
-    events: Words, ports: Ints, horizon_ns: int, cursor_ns: int, rows: Ints, flows: Ints
-) -> tuple[int, int, int]:
-    """Fills `rows` and `flows`; returns how many there are, how many are of windows longer than was announced, and the
-    latest time of an event."""
-    count = longer = 0
+    events: Words, ports: Ints, horizon_ns: int, cursor_ns: int, rows: Ints, flows: Ints, of_flows: Ints, count: int,
+    of_flow: int,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """Fills `rows` and `flows` from `count` on, and `of_flows` with the places of rows of flows from `of_flow` on.
+
+    Returns how many there are now of both, how many are of windows longer than was announced, and the latest time of
+    an event.
+    """
+    longer = 0
     newest_ns = layout.NEVER
     for i in range(len(events)):
         newest_ns = max(newest_ns, events[i, TIME])
@@ -161,5 +172,8 @@ def _windows(
         rows[count, layout.ROW_AMOUNT] = 0 if kind == _ECN_MARKED else value
         rows[count, layout.ROW_ORDER], rows[count, layout.ROW_ID] = 0, reports
         flows[count] = events[i, FLOW]
+        if kind == _FLOW_BYTES:
+            of_flows[of_flow] = count
+            of_flow += 1
         count += 1
-    return count, longer, newest_ns
+    return count, of_flow, longer, newest_ns

@@ -66,7 +66,6 @@ class Sampled:
 
     def take(self, events: Events, ports: Ints, topology: Topology, announced: Announced, horizon_ns: int) -> None:
         """Takes settled rows in, in any order."""
-        self._since_ns = min(self._since_ns, announced.polled_since_ns())
         kind = events["kind"]
         logged = (kind == kinds.PAUSE_OPEN) | (kind == kinds.PAUSE_INTERVAL)
         if logged.any():
@@ -75,9 +74,7 @@ class Sampled:
         polled = ((kind == kinds.PFC_PAUSED) | (kind == kinds.PFC_FRAMES)) & (events["span_ns"] > LOG_WINDOW_NS)
         if polled.any():
             self._since_ns = min(self._since_ns, int(events["time_ns"][polled].min()))
-        if self._since_ns != layout.FOREVER:
-            most_ns = LAG_PERIODS * _reach_ns(horizon_ns)
-            self.polls.take(events, ports, topology, self._since_ns, most_ns)
+        self.take_windows(events, ports, topology, announced, horizon_ns)
 
     def take_windows(
         self, events: Events, ports: Ints, topology: Topology, announced: Announced, horizon_ns: int
@@ -85,7 +82,8 @@ class Sampled:
         """Takes settled rows in of which none is of pauses."""
         self._since_ns = min(self._since_ns, announced.polled_since_ns())
         if self._since_ns != layout.FOREVER:
-            self.take(events, ports, topology, announced, horizon_ns)
+            most_ns = LAG_PERIODS * _reach_ns(horizon_ns)
+            self.polls.take(events, ports, topology, self._since_ns, most_ns)
 
     def take_stops(self, rows: Ints) -> None:
         """Takes the kernel's rows of logged pauses in, where there are polled devices that they may stop."""

@@ -9,14 +9,16 @@ taken to flow evenly. (Present-bytes rule; rows are kept for as long as an open 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from analytics import layout
+from analytics.compiled import kernel
 from analytics.flows import Known
-from analytics.layout import NEVER, Ints
+from analytics.layout import FOREVER, NEVER, Ints
 from analytics.topology import PRIORITIES, Topology
 from stream.kinds import INT64_MAX
 
@@ -45,6 +47,18 @@ class FlowRows(NamedTuple):
         return FlowRows(*(column[wanted] for column in self))
 
 
+class _Part(NamedTuple):
+    """Windows that came together, never changed, and when the first and the last of them end."""
+
+    rows: FlowRows
+    first_ns: int
+    last_ns: int
+
+    @classmethod
+    def of(cls, rows: FlowRows) -> _Part:
+        return cls(rows, int(rows.end_ns.min()), int(rows.end_ns.max()))
+
+
 class Exposure(NamedTuple):
     """A time in which a flow was held up in a queue."""
 
@@ -57,52 +71,71 @@ class SentByFlows:
     """The windows that an open cascade may ask for, and what each flow had sent from its host before them."""
 
     def __init__(self) -> None:
-        none = np.zeros(0, np.int64)
-        self.rows = FlowRows(np.zeros(0, np.uint64), none, none, none, none)
         self.sent_before: dict[int, int] = {}
-        self._new: list[FlowRows] = []
+        self._parts: list[_Part] = []
 
     def add(self, rows: FlowRows) -> None:
         """Takes settled windows in."""
         if len(rows.flow):
-            self._new.append(rows._replace(sent=np.minimum(rows.sent, MAX_SENT_BYTES)))
+            self._parts.append(_Part.of(rows._replace(sent=np.minimum(rows.sent, MAX_SENT_BYTES))))
+
+    def take(self, rows: Ints, flows: Ids) -> None:
+        """Takes those of the kernel's rows in (columns ROW_* of analytics.layout) that are of flows."""
+        of, room = np.empty(len(rows), np.uint64), np.empty((4, len(rows)), np.int64)
+        count, first_ns, last_ns = map(int, _keep(rows, flows, of, room))
+        if count:
+            columns = (column[:count].copy() for column in room)
+            self._parts.append(_Part(FlowRows(of[:count].copy(), *columns), first_ns, last_ns))
 
     def all_rows(self) -> FlowRows:
         """Everything that is kept."""
-        if self._new:
-            parts = [self.rows, *self._new]
-            self.rows = FlowRows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-            self._new = []
-        return self.rows
+        rows = _joined([part.rows for part in self._parts])
+        self._parts = [_Part.of(rows)] if len(rows.flow) else []
+        return rows
 
     def forget(self, before_ns: int, cursor_ns: int, topology: Topology) -> int:
         """Drops windows that ended before a time; bytes that left a host are remembered as a sum by flow.
 
         Returns how many more had to go since there were too many.
         """
-        rows = self.all_rows()
-        kept = rows.end_ns >= before_ns
-        settled = np.flatnonzero(kept & (rows.end_ns < cursor_ns))
-        too_many = max(len(settled) - MAX_ROWS, 0)
-        if too_many:
-            order = np.argsort(rows.end_ns[settled], kind="stable")
-            kept[settled[order[:too_many]]] = False
-        if kept.all():
-            return 0
-        gone = rows.where(~kept)
+        gone: list[FlowRows] = []
+        kept: list[_Part] = []
+        for part in self._parts:
+            if part.first_ns >= before_ns:
+                kept.append(part)
+            elif part.last_ns < before_ns:
+                gone.append(part.rows)
+            else:
+                old = part.rows.end_ns < before_ns
+                gone.append(part.rows.where(old))
+                kept.append(_Part.of(part.rows.where(~old)))
+        self._parts = kept
+        too_many = 0
+        if sum(len(part.rows.flow) for part in kept) > MAX_ROWS:
+            rows = self.all_rows()
+            settled = np.flatnonzero(rows.end_ns < cursor_ns)
+            too_many = max(len(settled) - MAX_ROWS, 0)
+            if too_many:
+                left = np.ones(len(rows.flow), np.bool_)
+                left[settled[np.argsort(rows.end_ns[settled], kind="stable")[:too_many]]] = False
+                gone.append(rows.where(~left))
+                self._parts = [_Part.of(rows.where(left))]
+        if gone:
+            self._add_up(_joined(gone), topology)
+        return too_many
+
+    def _add_up(self, gone: FlowRows, topology: Topology) -> None:
         at_host = topology.is_host[topology.port_device[gone.queue // PRIORITIES]]
         flows, index = np.unique(gone.flow[at_host], return_inverse=True)
         sums = np.zeros(len(flows), np.int64)
         np.add.at(sums, index, gone.sent[at_host])
         for flow, sent in zip(flows.tolist(), sums.tolist(), strict=True):
             self.sent_before[flow] = min(self.sent_before.get(flow, 0) + sent, INT64_MAX)
-        self.rows = rows.where(kept)
-        return too_many
 
     def copy(self) -> SentByFlows:
         """A copy that further rows change alone."""
         twin = SentByFlows()
-        twin.rows, twin.sent_before = self.all_rows(), dict(self.sent_before)
+        twin._parts, twin.sent_before = list(self._parts), dict(self.sent_before)
         return twin
 
     def state(self) -> list[Any]:
@@ -116,8 +149,32 @@ class SentByFlows:
     def load(self, state: list[Any]) -> None:
         """Continues from `state()`."""
         rows, flows, sent = state
-        self.rows, self._new = FlowRows(*rows), []
+        self._parts = [_Part.of(FlowRows(*rows))] if len(rows[0]) else []
         self.sent_before = dict(zip(flows.tolist(), sent.tolist(), strict=True))
+
+
+def _joined(parts: Sequence[FlowRows]) -> FlowRows:
+    if len(parts) == 1:
+        return parts[0]
+    flow = np.concatenate([np.zeros(0, np.uint64), *(part.flow for part in parts)])
+    none = np.zeros(0, np.int64)
+    rest: list[Ints] = [np.concatenate([none, *columns]) for columns in list(zip(*parts, strict=True))[1:]]
+    return FlowRows(flow, *rest)
+
+
+@kernel
+def _keep(rows: Ints, flows: Ids, of: Ids, room: Ints) -> tuple[int, int, int]:
+    """Copies windows of flows (columns as in FlowRows); returns how many, and when the first and the last end."""
+    count, first_ns, last_ns = 0, FOREVER, NEVER
+    for row in range(len(rows)):
+        if rows[row, layout.ROW_TYPE] != layout.FLOW:
+            continue
+        end_ns = rows[row, layout.ROW_END]
+        of[count], room[0, count], room[1, count] = flows[row], rows[row, layout.ROW_QUEUE], rows[row, layout.ROW_START]
+        room[2, count], room[3, count] = end_ns, min(rows[row, layout.ROW_AMOUNT], MAX_SENT_BYTES)
+        first_ns, last_ns = min(first_ns, end_ns), max(last_ns, end_ns)
+        count += 1
+    return count, first_ns, last_ns
 
 
 class FlowFacts(Protocol):

@@ -1,7 +1,7 @@
 """Rows that wait until every stream has passed their time, in the batches in which they came.
 
-In: rows and the number of the names of each. Out: those from before a time, in two parts: rows of windows alone, which
-nothing but the kernel reads (analytics.rows), and all others.
+In: rows and the number of the names of each. Out: those from before a time: rows of windows alone, which nothing but
+the kernel reads (analytics.rows), in parts as they came, and all others as one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import numpy as np
 
 from analytics.layout import FOREVER, NEVER, Ints
 from stream.record import Events, joined, picked
+
+SMALL = 1024
+"""Parts of fewer rows are joined: to look at a part takes as long as to copy so many."""
 
 
 class Named(NamedTuple):
@@ -48,53 +51,65 @@ class Named(NamedTuple):
         return Named(joined([part.events for part in every]), np.concatenate([np.zeros(0, np.int64), *numbers]))
 
 
+class Part(NamedTuple):
+    """Rows, and what none of them is older, and none later, than."""
+
+    rows: Named
+    oldest_ns: int
+    newest_ns: int
+
+
 class Waiting:
     """What waits of one fabric."""
 
     def __init__(self) -> None:
-        self._windows: list[_Part] = []
-        self._others: list[_Part] = []
+        self._windows: list[Part] = []
+        self._others: list[Part] = []
 
     def add(self, rows: Named, windows_alone: bool = False, oldest_ns: int = NEVER, newest_ns: int = FOREVER) -> None:
         """Takes rows in, none of which is older than `oldest_ns` or later than `newest_ns`.
 
         Whether they are windows alone makes no difference but for the time that it takes.
         """
-        (self._windows if windows_alone else self._others).append((rows, oldest_ns, newest_ns))
+        (self._windows if windows_alone else self._others).append(Part(rows, oldest_ns, newest_ns))
 
-    def take(self, until_ns: int) -> tuple[Named, Named]:
+    def take(self, until_ns: int) -> tuple[list[Part], Named]:
         """Windows and others from before a time, which wait no more."""
-        windows, self._windows = _split(self._windows, until_ns)
-        others, self._others = _split(self._others, until_ns)
-        return Named.of(windows), Named.of(others)
+        windows, self._windows = split(self._windows, until_ns)
+        others, self._others = split(self._others, until_ns)
+        return _few(windows), Named.of(part.rows for part in others)
 
-    def rows(self) -> tuple[Named, Named]:
+    def rows(self) -> tuple[list[Part], Named]:
         """Windows and others, which go on waiting."""
-        return Named.of(part[0] for part in self._windows), Named.of(part[0] for part in self._others)
+        return _few(self._windows), Named.of(part.rows for part in self._others)
 
 
-_Part = tuple[Named, int, int]
-"""Rows, and what none of them is older, and none later, than."""
-
-
-def _split(parts: list[_Part], until_ns: int) -> tuple[list[Named], list[_Part]]:
+def split(parts: list[Part], until_ns: int) -> tuple[list[Part], list[Part]]:
     """Those from before a time, and the others. Parts that hold both are cut as one: hundreds of streams may have one
     each, of few rows, at each tick."""
-    due: list[Named] = []
-    left: list[_Part] = []
+    due: list[Part] = []
+    left: list[Part] = []
     mixed: list[Named] = []
     for part in parts:
-        rows, oldest_ns, newest_ns = part
-        if oldest_ns >= until_ns:
+        if part.oldest_ns >= until_ns:
             left.append(part)
-        elif newest_ns < until_ns:
-            due.append(rows)
+        elif part.newest_ns < until_ns:
+            due.append(part)
         else:
-            mixed.append(rows)
+            mixed.append(part.rows)
     if mixed:
-        before, rest = Named.of(mixed).split(until_ns)
-        due.append(before)
-        if len(rest.numbers):
-            times_ns = rest.events["time_ns"]
-            left.append((rest, int(times_ns.min()), int(times_ns.max())))
+        for rows, side in zip(Named.of(mixed).split(until_ns), (due, left), strict=True):
+            if len(rows.numbers):
+                times_ns = rows.events["time_ns"]
+                side.append(Part(rows, int(times_ns.min()), int(times_ns.max())))
     return due, left
+
+
+def _few(parts: list[Part]) -> list[Part]:
+    """The parts, small ones joined."""
+    large = [part for part in parts if len(part.rows.numbers) >= SMALL]
+    small = [part for part in parts if len(part.rows.numbers) < SMALL]
+    if len(small) > 1:
+        rows = Named.of(part.rows for part in small)
+        small = [Part(rows, min(part.oldest_ns for part in small), max(part.newest_ns for part in small))]
+    return [*large, *small]

@@ -127,7 +127,7 @@ def kernel_s(load: Load) -> float:
     pauses = engine.logs.release(MARK_END, topology, engine.counters)
     store = RowStore()
     store.add(pauses)
-    add_window_rows(store, events, ports, WINDOW_NS, layout.NEVER, engine.flows, topology, engine.counters)
+    add_window_rows(store, [(events, ports)], WINDOW_NS, layout.NEVER, engine.flows, topology, engine.counters)
     rows = store.rows
     rows = rows[np.lexsort((rows[:, layout.ROW_QUEUE], rows[:, layout.ROW_TYPE], rows[:, layout.ROW_TIME]))]
     slots = layout.new_state(len(load.intervals), layout.S_COLUMNS, c4=-1)

@@ -10,7 +10,7 @@ from analytics import layout
 from analytics.flow_places import FlowPlaces
 from analytics.layout import Ints
 from analytics.row_store import RowStore
-from analytics.waiting import Named, Waiting
+from analytics.waiting import Named, Part, Waiting
 from stream.record import empty_events, joined
 from tests.reference import waiting_rows as twin
 from tests.reference.waiting_rows import Row
@@ -47,7 +47,8 @@ def test_rows_leave_in_order_and_the_others_stay(seed: int) -> None:
         until_ns = int(rng.integers(0, 60)) * 1_000
         copied = store.copy()
         due, left = twin.due(waiting, until_ns, rank.tolist()), twin.left(waiting, until_ns)
-        assert as_told(*store.take(store.rows[:, layout.ROW_TIME] < until_ns, rank)) == due
+        by_mask = store.rows[:, layout.ROW_TIME] < until_ns if rng.random() < 0.5 else None
+        assert as_told(*store.take(until_ns, rank, by_mask)) == due
         waiting = left
         rows, of_rows = store.state()
         assert as_told(rows, of_rows) == waiting
@@ -77,6 +78,11 @@ def test_flows_have_the_rows_in_which_they_came(ids: list[int]) -> None:
     assert len(places) == len(plain)
 
 
+def all_of(told: tuple[list[Part], Named]) -> list[Named]:
+    """Windows and others."""
+    return [*(part.rows for part in told[0]), told[1]]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_wait_until_their_time(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -90,8 +96,9 @@ def test_rows_wait_until_their_time(seed: int) -> None:
     while until_ns < 100:
         before_ns, until_ns = until_ns, until_ns + int(rng.integers(1, 40))
         left = joined(every)["time_ns"]
-        assert sorted(Named.of(waiting.rows()).events["time_ns"]) == sorted(left[left >= before_ns])
-        for part, which in zip(waiting.take(until_ns), (1, 0), strict=True):
+        assert sorted(Named.of(all_of(waiting.rows())).events["time_ns"]) == sorted(left[left >= before_ns])
+        windows, others = waiting.take(until_ns)
+        for part, which in ((Named.of(part.rows for part in windows), 1), (others, 0)):
             times = joined(every[which::2])["time_ns"]
             assert part.events["time_ns"].tolist() == times[(times >= before_ns) & (times < until_ns)].tolist()
             assert part.numbers.tolist() == (part.events["time_ns"] * 2).tolist()

@@ -61,7 +61,9 @@ def test_windows_become_the_rows_of_the_twin(seed: int) -> None:
     events, counters = random_events(rng, int(rng.integers(0, 60))), Counter[str]()
     ports, horizon_ns, cursor_ns = rng.integers(0, 9, len(events)), int(rng.integers(0, 20)), int(rng.integers(0, 20))
     store = RowStore()
-    newest_ns = add_window_rows(store, events, ports, horizon_ns, cursor_ns, KnownFlows(), Topology(), counters)
+    cuts = np.sort(rng.integers(0, len(events) + 1, 2))
+    parts = zip(np.split(events, cuts), np.split(ports, cuts), strict=True)
+    newest_ns = add_window_rows(store, parts, horizon_ns, cursor_ns, KnownFlows(), Topology(), counters)
     rows, flows = store.state()
     told = [Row._make([*row, flow]) for row, flow in zip(rows.tolist(), flows.tolist(), strict=True)]
     expected = twin.window_rows(twin.by_name(events), ports.tolist(), horizon_ns, cursor_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from random import Random
 
@@ -9,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analytics import ledger, verdict, victims
+from analytics import layout, ledger, verdict, victims
 from analytics.flows import Known
 from analytics.layout import GAP_NS
 from analytics.topology import PRIORITIES, Topology
@@ -135,7 +136,35 @@ def test_bytes_that_left_a_host_are_remembered_when_windows_go() -> None:
     again = SentByFlows()
     again.load(seen.state())
     assert again.sent_before == seen.sent_before
-    assert all(np.array_equal(one, other) for one, other in zip(again.rows, seen.rows, strict=True))
+    assert all(np.array_equal(one, other) for one, other in zip(again.all_rows(), seen.all_rows(), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_windows_go_when_their_time_is_over_in_whatever_pieces_they_came(seed: int) -> None:
+    random, network = Random(seed), topology(Random(1))
+    queues = [port * PRIORITIES for port in range(len(network.ports))]
+    seen, kept, before = SentByFlows(), list[tuple[int, ...]](), Counter[int]()
+    for turn in range(12):
+        rows = np.zeros((random.randrange(8), layout.ROW_COLUMNS), np.int64)
+        flows = np.array([random.randrange(3) for _ in rows], np.uint64)
+        for row, flow in zip(rows, flows.tolist(), strict=True):
+            row[layout.ROW_TYPE] = random.choice([layout.FLOW, layout.BYTES])
+            row[layout.ROW_QUEUE], row[layout.ROW_AMOUNT] = random.choice(queues), random.randrange(1, 1 << 40)
+            row[layout.ROW_START], row[layout.ROW_END] = turn * 10, turn * 10 + random.randrange(1, 40)
+            if row[layout.ROW_TYPE] == layout.FLOW:
+                kept.append((flow, *row[layout.ROW_QUEUE : layout.ROW_AMOUNT + 1].tolist()))
+        seen.take(rows, flows)
+        twin, before_ns = seen.copy(), turn * 10 - random.randrange(30)
+        assert seen.forget(before_ns, 1_000, network) == 0
+        for flow, queue, _, end_ns, amount in kept:
+            if end_ns < before_ns and network.is_host[network.port_device[queue // PRIORITIES]]:
+                before[flow] += amount
+        assert seen.sent_before == before
+        assert sorted(zip(*(column.tolist() for column in twin.all_rows()), strict=True)) == sorted(kept)
+        kept = [row for row in kept if row[3] >= before_ns]
+        if turn % 3 == 0:
+            assert sorted(zip(*(column.tolist() for column in seen.all_rows()), strict=True)) == sorted(kept)
+    assert before
 
 
 def test_no_more_windows_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

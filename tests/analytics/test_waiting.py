@@ -26,10 +26,12 @@ def test_all_that_is_due_comes_out_once(seed: int) -> None:
             bounds = (min(times), max(times)) if random.random() < 0.8 else ()
             waiting.add(Named(events, numbers), windows_alone, *bounds)
             held += [(time_ns, place, windows_alone) for time_ns, place in zip(times, numbers.tolist(), strict=True)]
-        taken = waiting.take(until_ns)
+        windows, others = waiting.take(until_ns)
+        taken = Named.of(part.rows for part in windows), others
         due = [entry for entry in held if entry[0] < until_ns]
         held = [entry for entry in held if entry[0] >= until_ns]
         for part, windows_alone in zip(taken, (True, False), strict=True):
             came = sorted(zip(part.events["time_ns"].tolist(), part.numbers.tolist(), strict=True))
             assert came == sorted(entry[:2] for entry in due if entry[2] == windows_alone)
-        assert sum(len(part.numbers) for part in waiting.rows()) == len(held)
+        windows, others = waiting.rows()
+        assert sum(len(part.rows.numbers) for part in windows) + len(others.numbers) == len(held)
