@@ -16,8 +16,9 @@ POLLED = ("pfc", "queue", "ecn")
 """Of what a polled period is told by."""
 MOST_PERIODS, MOST_NS = 2, 1_000_000_000
 """Who is further behind the others than so many periods and so long has lost polls, or is gone."""
-LATE = 1.25
-"""A poll comes so many periods after the one before at most, unless there was nothing to tell, or it was lost."""
+NEXT_POLL = 0.97
+"""Who promises that so many periods are over since a row has polled again, and there was nothing to tell, or a poll was
+lost. Polls come a little sooner or later than a period after each other; other topics of a device a little apart."""
 
 
 def heard_ns(streams: Mapping[StreamKey, Stream], announced: Announced, newest_ns: int) -> int:
@@ -38,5 +39,5 @@ def heard_ns(streams: Mapping[StreamKey, Stream], announced: Announced, newest_n
 
 
 def _heard_ns(stream: Stream) -> int:
-    due_ns = stream.newest_ns + LATE * stream.period_ns
+    due_ns = stream.newest_ns + NEXT_POLL * stream.period_ns
     return stream.newest_ns if stream.mark_ns <= due_ns else stream.mark_ns

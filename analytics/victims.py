@@ -47,6 +47,9 @@ class FlowRows(NamedTuple):
         return FlowRows(*(column[wanted] for column in self))
 
 
+_NO_ROWS = FlowRows(np.zeros(0, np.uint64), *(np.zeros(0, np.int64) for _ in range(4)))
+
+
 class _Part(NamedTuple):
     """Windows that came together, never changed, and when the first and the last of them end."""
 
@@ -156,10 +159,8 @@ class SentByFlows:
 def _joined(parts: Sequence[FlowRows]) -> FlowRows:
     if len(parts) == 1:
         return parts[0]
-    flow = np.concatenate([np.zeros(0, np.uint64), *(part.flow for part in parts)])
-    none = np.zeros(0, np.int64)
-    rest: list[Ints] = [np.concatenate([none, *columns]) for columns in list(zip(*parts, strict=True))[1:]]
-    return FlowRows(flow, *rest)
+    columns = zip(_NO_ROWS, *parts, strict=True)
+    return FlowRows(*(np.concatenate(each) for each in columns))
 
 
 @kernel

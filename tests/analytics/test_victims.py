@@ -144,6 +144,7 @@ def test_windows_go_when_their_time_is_over_in_whatever_pieces_they_came(seed: i
     random, network = Random(seed), topology(Random(1))
     queues = [port * PRIORITIES for port in range(len(network.ports))]
     seen, kept, before = SentByFlows(), list[tuple[int, ...]](), Counter[int]()
+    assert [len(column) for column in seen.all_rows()] == [0] * 5
     for turn in range(12):
         rows = np.zeros((random.randrange(8), layout.ROW_COLUMNS), np.int64)
         flows = np.array([random.randrange(3) for _ in rows], np.uint64)
