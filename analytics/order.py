@@ -46,12 +46,10 @@ def choose(rows: Ints, until_ns: int, due: Bools | None = None) -> Chosen:
     return Chosen(places[:count], times_ns[:count], types[:count], least, most)
 
 
-def pick_in_order(
-    rows: Ints, flows: Flows, port_rank: Ints, chosen: Chosen, out: Ints, out_flows: Flows
-) -> None:  # fmt: skip
+def pick_in_order(rows: Ints, flows: Flows, port_rank: Ints, chosen: Chosen, out: Ints, out_flows: Flows) -> None:
     """Writes the chosen rows in the order of event time; ties by type, names (`port_rank`), start, order, amount, flow.
 
-    `out` and `out_flows` have room for just those.
+    `out` and `out_flows` have room for just those. What is chosen is worked in: its places alone are as before.
     """
     spare, sorted_ = np.empty_like(chosen.places), np.empty_like(chosen.places)
     passes = -(-((chosen.most_ns - chosen.least_ns).bit_length() + TYPE_BITS) // DIGIT_BITS)

@@ -92,9 +92,9 @@ class SentByFlows:
 
     def all_rows(self) -> FlowRows:
         """Everything that is kept."""
-        rows = _joined([part.rows for part in self._parts])
-        self._parts = [_Part.of(rows)] if len(rows.flow) else []
-        return rows
+        if len(self._parts) > 1:
+            self._parts = [_Part.of(_joined([part.rows for part in self._parts]))]
+        return self._parts[0].rows if self._parts else _NO_ROWS
 
     def forget(self, before_ns: int, cursor_ns: int, topology: Topology) -> int:
         """Drops windows that ended before a time; bytes that left a host are remembered as a sum by flow.

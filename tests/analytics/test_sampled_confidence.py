@@ -10,7 +10,7 @@ import pytest
 from analytics import layout
 from analytics.bounds import PPM
 from analytics.engine import Engine
-from analytics.sampled_confidence import lead_of
+from analytics.sampled_confidence import BY_GUESS, lead_of, left_by_guesses
 from analytics.topology import PRIORITIES
 from tests.analytics.engine_by_names import topology_of
 from tests.analytics.random_runs import leaf_spine
@@ -50,3 +50,9 @@ ELSEWHERE = egresses("leaf1")[0]
 def test_the_lead_is_that_of_places(shares: dict[int, float], one_cause: set[int], lead: float) -> None:
     in_ppm = {root: round(share * PPM) for root, share in shares.items()}
     assert lead_of(ENGINE, in_ppm, one_cause) == pytest.approx(lead)
+
+
+def test_guesses_count_where_roots_are_close_to_each_other() -> None:
+    assert left_by_guesses(1.0, 0.0) == left_by_guesses(0.0, 1.0) == 1.0
+    assert left_by_guesses(0.0, 0.0) == pytest.approx(1 - BY_GUESS)
+    assert left_by_guesses(0.0, 0.4) < left_by_guesses(0.0, 0.6) < left_by_guesses(0.5, 0.6) < 1.0
