@@ -14,7 +14,7 @@ import numpy as np
 from analytics.layout import FOREVER, NEVER, Ints
 from stream.record import Events, joined, picked
 
-SMALL = 1024
+SMALL_ROWS = 1024
 """Parts of fewer rows are joined: to look at a part takes as long as to copy so many."""
 
 
@@ -107,8 +107,8 @@ def split(parts: list[Part], until_ns: int) -> tuple[list[Part], list[Part]]:
 
 def _few(parts: list[Part]) -> list[Part]:
     """The parts, small ones joined."""
-    large = [part for part in parts if len(part.rows.numbers) >= SMALL]
-    small = [part for part in parts if len(part.rows.numbers) < SMALL]
+    large = [part for part in parts if len(part.rows.numbers) >= SMALL_ROWS]
+    small = [part for part in parts if len(part.rows.numbers) < SMALL_ROWS]
     if len(small) > 1:
         rows = Named.of(part.rows for part in small)
         small = [Part(rows, min(part.oldest_ns for part in small), max(part.newest_ns for part in small))]

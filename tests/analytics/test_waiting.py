@@ -12,8 +12,9 @@ from stream.record import empty_events
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_all_that_is_due_comes_out_once(seed: int) -> None:
+def test_all_that_is_due_comes_out_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
+    monkeypatch.setattr("analytics.waiting.SMALL_ROWS", random.choice([0, 3, 1024]))
     waiting, held, number = Waiting(), [], 0
     for until_ns in sorted(random.sample(range(200), 8)):
         for _ in range(random.randrange(5)):
