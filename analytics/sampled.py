@@ -37,6 +37,10 @@ LEAST_NS = layout.MEMORY_NS
 LONGEST_PERIODS = 64
 """So many periods the longest poll may last: where few devices are polled far less often than most, their windows are
 not followed in finer pieces than this."""
+JITTER = 1.1
+"""Polls that are so many times as long as a period count as of its length."""
+SETTLED_PERIODS = 8
+"""Pieces that are so old, and one cascade, stay one."""
 LOGGED_PERIODS = 64
 """So many periods in which devices that log their pauses alone tell of any, and no cascade here follows them."""
 
@@ -63,6 +67,8 @@ class Sampled:
         self._usual = Usual()
         self._mixed: dict[int, list[tuple[int, int]]] = {}
         """By queue that a device logs, periods in which a cascade here tells of it."""
+        self._weighed: dict[int, list[float]] = {}
+        """Of the present period, by piece: paused ns, each by how much of its poll the period is, and in all."""
 
     def take(self, events: Events, ports: Ints, topology: Topology, announced: Announced, horizon_ns: int) -> None:
         """Takes settled rows in, in any order."""
@@ -152,7 +158,9 @@ class Sampled:
         self._follow(told, begin_ns, end_ns)
         for priority in told:
             self._take_period(priority, begin_ns, end_ns, topology, logs)
+        self._count_period()
         self._close(end_ns, on_closed, topology)
+        self._settle(end_ns, topology)
         self._before_ns = end_ns
         self.polls.forget(end_ns - 2 * self._period_ns)
         self._mixed = {
@@ -192,38 +200,87 @@ class Sampled:
     def _take_group(
         self, told: Told, blamed: Blamed, group: Ints, begin_ns: int, end_ns: int, topology: Topology, logs: Bools
     ) -> None:
-        queues = [int(port) * PRIORITIES + told.priority for port in blamed.ports[group].tolist()]
-        logged = told.stops.logged[np.searchsorted(told.stops.ports, blamed.ports[group])]
-        roots = _roots_of(blamed, group, told.priority)
-        known = self.cascades.meeting(queues, roots)
+        ports = blamed.ports[group]
+        queues = [int(port) * PRIORITIES + told.priority for port in ports.tolist()]
+        logged = told.stops.logged[np.searchsorted(told.stops.ports, ports)]
+        known = self.cascades.meeting(queues, _roots_of(blamed, group, told.priority))
         if logged.all():
             known = [number for number in known if self._is_polled(self.cascades[number], begin_ns)]
-        if not known:
-            if logged.all():
+            if not known:
                 return  # the engine tells of it
-            first_queue = min(queues, key=lambda queue: _rank(topology, queue))
-            known = [self.cascades.open(SampledCascade(begin_ns, first_queue))]
-        cascade = self.cascades[known[0]]
-        for number in known[1:]:
-            other = self.cascades[number]
-            self.cascades.remove(number)
-            cascade.join(other, self.cascade_id(other, topology))
-        if not logged.all():
-            cascade.polled_ns = end_ns
+        owner = np.array([number if number in known else -1 for number in self.cascades.owners(queues)])
+        if (owner < 0).any():
+            first_queue = min(np.array(queues)[owner < 0].tolist(), key=lambda queue: _rank(topology, queue))
+            polled_ns = max((self.cascades[number].polled_ns for number in known), default=layout.NEVER)
+            known.append(self.cascades.open(SampledCascade(begin_ns, first_queue, polled_ns=polled_ns)))
+            owner[owner < 0] = known[-1]
         usual = dict(zip(queues, self._usual.share(np.array(queues)).tolist(), strict=True))
-        cascade.add(told, blamed, group, begin_ns, end_ns, topology, logs, usual)
-        self.cascades.note(known[0])
+        for number in known:
+            piece, own = self.cascades[number], group[owner == number]
+            if not logged.all():
+                piece.polled_ns = end_ns
+            if len(own):
+                piece.add(told, blamed, own, begin_ns, end_ns, topology, logs, usual)
+                self.cascades.note(number)
+            # The oldest sees what ports did for all of them: together they know no more than one would.
+            beside = group if number == known[0] else own
+            if len(beside):
+                piece.add_beside(told, blamed, beside, topology)
+        paused_ns = told.period.paused_ns[ports]
+        self.cascades.meet({number: float(paused_ns[owner == number].sum()) for number in known})
+        self._weigh_period(known[0], told, ports, end_ns - begin_ns)
         for queue, is_logged in zip(queues, logged.tolist(), strict=True):
             if is_logged:
                 self._mixed.setdefault(queue, []).append((begin_ns, end_ns))
 
+    def _weigh_period(self, number: int, told: Told, ports: Ints, length_ns: int) -> None:
+        """Notes how much of its polls a period was: longer ones tell of fewer periods; jitter makes none longer."""
+        lengths_ns = told.stops.length_ns[np.searchsorted(told.stops.ports, ports)]
+        parts = np.where(lengths_ns > JITTER * length_ns, length_ns / np.maximum(lengths_ns, length_ns), 1.0)
+        paused_ns = told.period.paused_ns[ports]
+        weighed = self._weighed.setdefault(number, [0.0, 0.0])
+        weighed[0] += float((parts * paused_ns).sum())
+        weighed[1] += float(paused_ns.sum())
+
+    def _count_period(self) -> None:
+        """Counts the period for all pieces of each cascade that was stopped in it."""
+        for numbers in self.cascades.together():
+            weighed = [self._weighed[number] for number in numbers if number in self._weighed]
+            if weighed:
+                part = sum(of_all for of_all, _ in weighed) / sum(paused_ns for _, paused_ns in weighed)
+                for number in numbers:
+                    self.cascades[number].periods += part
+        self._weighed = {}
+
     def _close(self, now_ns: int, on_closed: Callable[[Closed], None], topology: Topology) -> None:
-        for number, cascade in self.cascades.numbered():
-            if now_ns - cascade.last_ns >= layout.GAP_NS and not (
-                self._is_polled(cascade, now_ns) and self._persists(cascade)
+        for numbers in self.cascades.together():
+            pieces = [self.cascades[number] for number in numbers]
+            if now_ns - max(piece.last_ns for piece in pieces) >= layout.GAP_NS and not (
+                any(self._is_polled(piece, now_ns) for piece in pieces) and any(map(self._persists, pieces))
             ):
-                self.cascades.remove(number)
-                on_closed(self._closed(cascade, topology, still_open=False))
+                whole = self._whole(numbers, topology)
+                for number in numbers:
+                    self.cascades.remove(number)
+                on_closed(self._closed(whole, topology, still_open=False))
+
+    def _settle(self, now_ns: int, topology: Topology) -> None:
+        """Makes one piece of those that have been one cascade for so long that they did not meet by chance."""
+        before_ns = now_ns - SETTLED_PERIODS * self._period_ns
+        for one, other in self.cascades.pairs():
+            if not (self.cascades.is_open(one) and self.cascades.is_open(other)):
+                continue  # part of another since
+            if max(self.cascades[one].start_ns, self.cascades[other].start_ns) <= before_ns:
+                self.cascades.join(one, other, self.cascade_id(self.cascades[other], topology))
+
+    def _whole(self, numbers: list[int], topology: Topology) -> SampledCascade:
+        """The cascade that some pieces are."""
+        whole = self.cascades[numbers[0]]
+        if len(numbers) > 1:
+            whole = whole.copy()
+        for number in numbers[1:]:
+            piece = self.cascades[number]
+            whole.join(piece.copy(), self.cascade_id(piece, topology))
+        return whole
 
     def _is_polled(self, cascade: SampledCascade, now_ns: int) -> bool:
         """Whether polled devices told of its stops lately."""
@@ -235,7 +292,8 @@ class Sampled:
 
     def still_open(self, topology: Topology) -> list[Closed]:
         """The cascades that have not closed."""
-        still = [self._closed(cascade, topology, still_open=True) for cascade in self.cascades]
+        wholes = [self._whole(numbers, topology) for numbers in self.cascades.together()]
+        still = [self._closed(whole, topology, still_open=True) for whole in wholes]
         return sorted(still, key=lambda closed: (closed.start_ns, closed.id))
 
     def tells(self, closed: Closed) -> bool:
@@ -270,7 +328,7 @@ class Sampled:
         """A copy that further rows change alone."""
         twin = Sampled(self.fabric)
         twin.polls = self.polls.copy()
-        twin.cascades = OpenCascades(cascade.copy() for cascade in self.cascades)
+        twin.cascades = OpenCascades((cascade.copy() for cascade in self.cascades), self.cascades.met())
         twin._transit = self._transit
         twin._period_ns, twin._next_ns, twin._before_ns = self._period_ns, self._next_ns, self._before_ns
         twin._waits_ns, twin._since_ns, twin._logged_since = self._waits_ns, self._since_ns, self._logged_since.copy()
@@ -281,7 +339,8 @@ class Sampled:
     def state(self) -> list[Any]:
         """Plain structures and arrays for a snapshot."""
         return [
-            self.fabric, self.polls.state(), [cascade.state() for cascade in self.cascades],
+            self.fabric, self.polls.state(),
+            [[cascade.state() for cascade in self.cascades], [list(met) for met in self.cascades.met()]],
             [self._period_ns, self._next_ns, self._before_ns, self._waits_ns, self._since_ns],
             self._logged_since, self._usual.state(),
             [[queue, [list(span) for span in spans]] for queue, spans in sorted(self._mixed.items())],
@@ -290,10 +349,11 @@ class Sampled:
     @classmethod
     def of_state(cls, state: list[Any]) -> Sampled:
         """Continues from `state()`."""
-        fabric, polls, cascades, times, since, usual, mixed = state
+        fabric, polls, (cascades, met), times, since, usual, mixed = state
         sampled = cls(fabric)
         sampled.polls = Polls.of_state(polls)
-        sampled.cascades = OpenCascades(SampledCascade.of_state(each) for each in cascades)
+        pieces = [SampledCascade.of_state(each) for each in cascades]
+        sampled.cascades = OpenCascades(pieces, [(one, other, met_ns) for one, other, met_ns in met])
         (sampled._period_ns, sampled._next_ns, sampled._before_ns, sampled._waits_ns, sampled._since_ns) = times
         sampled._logged_since = since.copy()
         sampled._usual = Usual.of_state(usual)
@@ -305,7 +365,7 @@ class Sampled:
         self.polls.carry(topology)
         for cascade in self.cascades:
             cascade.carry(topology)
-        self.cascades = OpenCascades(self.cascades)
+        self.cascades = OpenCascades(self.cascades, self.cascades.met())
         self._grow(topology)
         for device, other in topology.moved_devices.items():
             self._logged_since[other] = min(self._logged_since[device], self._logged_since[other])

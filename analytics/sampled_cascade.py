@@ -1,4 +1,4 @@
-"""A cascade of polled devices while it lasts: what each period told of it, added up.
+"""A cascade of polled devices while it lasts, or a piece of one: what each period told of it, added up.
 
 In: the stops of a period and their blame. Out: a ledger as the engine's cascades have it, and what sampling adds.
 """
@@ -22,8 +22,6 @@ from analytics.port_sums import PortSums
 from analytics.sampled_blame import Blamed
 from analytics.topology import PRIORITIES, Topology
 
-JITTER = 1.1
-"""Polls that are so many times as long as a period count as of its length."""
 FULL_SHARE = 0.99
 """A queue that was stopped for so much of a period was stopped for all of it, as clocks round."""
 SEVERAL_STOPS = 1.5
@@ -68,7 +66,7 @@ class Part:
 
 @dataclass(slots=True)
 class SampledCascade:
-    """The sums of one cascade, from the period at `start_ns` on; `first_queue` gives it its name."""
+    """The sums of one, from the period at `start_ns` on; `first_queue` gives it its name."""
 
     start_ns: int
     first_queue: int
@@ -94,6 +92,10 @@ class SampledCascade:
     former_ids: list[str] = field(default_factory=list)
     polled_ns: int = layout.NEVER
     """Where the last period ended in which a polled device told of stops of it."""
+
+    def paused_ns(self) -> float:
+        """For how long its queues were stopped in all."""
+        return sum(sums[PAUSED] for sums in self.queues.values())
 
     def has_root(self, roots: set[int]) -> bool:
         """Whether one of some roots is one of its own."""
@@ -153,11 +155,6 @@ class SampledCascade:
         ports = blamed.ports[group]
         at = np.searchsorted(told.stops.ports, ports)
         paused = period.paused_ns[ports]
-        if begin_ns >= self.last_ns:
-            # Polls longer than the period tell of fewer periods; by how much polls jitter makes none longer.
-            lengths_ns = told.stops.length_ns[at]
-            weights = np.where(lengths_ns > JITTER * length_ns, length_ns / np.maximum(lengths_ns, length_ns), 1.0)
-            self.periods += float((weights * paused).sum() / paused.sum())
         self.last_ns = max(self.last_ns, end_ns)
         self.length_ns = max(self.length_ns, length_ns, int(told.stops.length_ns[at].max(initial=0.0)))
         self.counted_stops += float(period.stops[ports].sum())
@@ -168,9 +165,8 @@ class SampledCascade:
         for port in ports.tolist():
             self._add_queue(told, port, begin_ns, end_ns, topology, logs, usual)
         priority = told.priority
-        stops, timed = period.stops[ports], ~told.stops.estimated[at]
+        stops = period.stops[ports]
         inside = {number: place for place, number in enumerate(group.tolist())}
-        held_ns: dict[int, float] = {}
         for edge in np.flatnonzero(np.isin(blamed.edge_of, group) & (blamed.edge_weight >= layout.CAUSE_MIN_SHARE)):
             place = inside[int(blamed.edge_of[edge])]
             weight = float(stops[place] * blamed.edge_weight[edge])
@@ -178,15 +174,6 @@ class SampledCascade:
             sums = self.edges.setdefault(key, [0.0, 0.0, float(topology.port_peer[ports[place]])])
             sums[0] += weight
             sums[1] += weight * float(blamed.edge_pass[edge])
-            egress = int(blamed.edge_port[edge])
-            if timed[place] and period.counted[topology.port_device[egress]]:
-                charged = float(paused[place] * blamed.edge_weight[edge])
-                # Rings pass on by number, but whoever is stopped sends nothing whatever it passes on.
-                stays = min(charged * (1.0 - blamed.edge_pass[edge]), charged - period.paused_ns[egress])
-                held_ns[egress] = max(float(stays), held_ns.get(egress, 0.0))
-        if held_ns:
-            held = np.array(sorted(held_ns), np.int64)
-            self.ports.add_held(held, np.array([held_ns[port] for port in held.tolist()]), period.sent_bytes[held])
         shares = blamed.shares[:, group, :]
         hedge = shares[list(HEDGE)].mean(axis=0)
         by_rule = (shares * paused[None, :, None]).sum(axis=1)
@@ -205,8 +192,25 @@ class SampledCascade:
         rest = np.where(clear[None], 0.0, masses).sum(axis=2)
         left_at = np.flatnonzero(rest.max(axis=0) > 0.0)
         self.blamed.add(queues[left_at], np.full(len(left_at), layout.ROOT_OTHER), rest[:, left_at].T)
-        columns = np.flatnonzero((shares[MAIN] >= layout.ACTIVE_SHARE).any(axis=0)).tolist()
-        active = [_siblings(roots[column], topology) for column in columns]
+
+    def add_beside(self, told: Told, blamed: Blamed, group: Ints, topology: Topology) -> None:
+        """Adds what ports did beside the roots of one period: of the stops at places `group` of `blamed`."""
+        period, ports = told.period, blamed.ports[group]
+        timed, paused = ~told.stops.estimated[np.searchsorted(told.stops.ports, ports)], period.paused_ns[ports]
+        inside = {number: place for place, number in enumerate(group.tolist())}
+        held_ns: dict[int, float] = {}
+        for edge in np.flatnonzero(np.isin(blamed.edge_of, group) & (blamed.edge_weight >= layout.CAUSE_MIN_SHARE)):
+            place, egress = inside[int(blamed.edge_of[edge])], int(blamed.edge_port[edge])
+            if timed[place] and period.counted[topology.port_device[egress]]:
+                charged = float(paused[place] * blamed.edge_weight[edge])
+                # Rings pass on by number, but whoever is stopped sends nothing whatever it passes on.
+                stays = min(charged * (1.0 - blamed.edge_pass[edge]), charged - period.paused_ns[egress])
+                held_ns[egress] = max(float(stays), held_ns.get(egress, 0.0))
+        if held_ns:
+            held = np.array(sorted(held_ns), np.int64)
+            self.ports.add_held(held, np.array([held_ns[port] for port in held.tolist()]), period.sent_bytes[held])
+        columns = np.flatnonzero((blamed.shares[MAIN, group] >= layout.ACTIVE_SHARE).any(axis=0)).tolist()
+        active = [_siblings(with_priority(int(blamed.roots[column]), told.priority), topology) for column in columns]
         if active:
             self.ports.add(period, np.unique(np.concatenate(active)))
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +25,7 @@ from analytics.classes import UNCLASSIFIED
 from analytics.offline import final_cascades
 from analytics.stragglers import StepRow, Stragglers
 from benchmarks.marked_page import replaced
-from pausetrace.degradations import evaluate_degraded
+from pausetrace.degradations import Task, run_degraded
 from pausetrace.degrade_spec import parse_degradation
 from pausetrace.evaluate import evaluate
 from simulation.fabric import SCENARIOS, story
@@ -59,16 +61,21 @@ class Told(NamedTuple):
     straggler: bool
 
 
+def _told(task: tuple[str, int, bool]) -> Told:
+    """`told` for a process of its own."""
+    scenario, seed, polls = task
+    with tempfile.TemporaryDirectory() as folder:
+        return told(scenario, seed, Path(folder) / f"{scenario}-s{seed}", polls)
+
+
 def told(scenario: str, seed: int, folder: Path, polls: bool) -> Told:
     """Plays a story into the folder and has the product tell it."""
     played = story(scenario, seed=seed, **(LONG if polls else {}))
     write(played, folder)
     if polls:
         few = _polls_with_pause(played) < ENOUGH_POLLS
-        report = evaluate_degraded(
-            [folder], frozenset(), [parse_degradation(POLL)], final_cascades, seeds=1, suspects=few
-        )
-        score = report.rows[-1].cases[0].score
+        polled = run_degraded(Task(folder, parse_degradation(POLL), 1, frozenset(), final_cascades, few))
+        score = polled.cases[0].score
     else:
         score = evaluate([folder], frozenset(), final_cascades).cases[0]
     root, root_class, distance = _right(score, {UNCLASSIFIED} if polls else set())
@@ -149,6 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("scenarios", nargs="*", default=list(SCENARIOS), help="default: all")
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--workers", metavar="N", type=int, default=1, help="so many processes (default: 1)")
     parser.add_argument("--polls", action="store_true", help="long stories, as polls of a second tell of them")
     parser.add_argument("--write", type=Path, metavar="FILE")
     arguments = parser.parse_args()
@@ -157,11 +165,14 @@ def main() -> None:
     lines = [head, "|---|---|---|---|---|---|"]
     everything: list[Told] = []
     wrong: list[str] = []
+    seeds = range(1, arguments.seeds + 1)
+    tasks = [(name, seed, arguments.polls) for name in names for seed in seeds]
+    pool = ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("forkserver"))
+    results = pool.map(_told, tasks)
     for name in names:
         stories = []
-        for seed in range(1, arguments.seeds + 1):
-            with tempfile.TemporaryDirectory() as folder:
-                stories.append(told(name, seed, Path(folder) / f"{name}-s{seed}", arguments.polls))
+        for seed in seeds:
+            stories.append(next(results))
             if not (stories[-1].root_class and stories[-1].straggler):
                 wrong.append(f"{name} {seed}: {stories[-1]}")
                 print(wrong[-1], flush=True)

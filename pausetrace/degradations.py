@@ -54,7 +54,7 @@ class DegradationReport(msgspec.Struct, frozen=True):
     reliability: tuple[Decile, ...]
 
 
-class _Task(NamedTuple):
+class Task(NamedTuple):
     """All runs of one trace under one degradation."""
 
     folder: Path
@@ -65,7 +65,9 @@ class _Task(NamedTuple):
     suspects: bool
 
 
-class _Done(NamedTuple):
+class Done(NamedTuple):
+    """What a task gave: what was noticed of its trace, and a case by seed, none if it does not apply to the trace."""
+
     notes: tuple[str, ...]
     cases: tuple[DegradedCase, ...]
 
@@ -89,11 +91,11 @@ def evaluate_degraded(
     folders = trace_folders(paths)
     wanted = (UNDISTURBED, *degradations)
     tasks = [
-        _Task(folder, degradation, seeds if degradation.is_random else 1, frozenset(without), analyze, suspects)
+        Task(folder, degradation, seeds if degradation.is_random else 1, frozenset(without), analyze, suspects)
         for degradation in wanted
         for folder in folders
     ]
-    done: list[_Done] = []
+    done: list[Done] = []
     for task, result in zip(tasks, _results(tasks, workers), strict=True):
         what = f"{task.degradation.text}: {task.folder.name}"
         progress(f"{len(done) + 1} of {len(tasks)}: {what}")
@@ -108,7 +110,7 @@ def evaluate_degraded(
     return DegradationReport(rows, deciles(made))
 
 
-def _row(degradation: Degradation, folders: Sequence[Path], done: Sequence[_Done]) -> DegradationRow:
+def _row(degradation: Degradation, folders: Sequence[Path], done: Sequence[Done]) -> DegradationRow:
     cases = tuple(case for result in done for case in result.cases)
     return DegradationRow(
         degradation=degradation.text,
@@ -119,16 +121,16 @@ def _row(degradation: Degradation, folders: Sequence[Path], done: Sequence[_Done
     )
 
 
-def _results(tasks: Sequence[_Task], workers: int) -> Iterator[_Done]:
+def _results(tasks: Sequence[Task], workers: int) -> Iterator[Done]:
     """What each task gives, in their order."""
     if workers == 1:
-        yield from map(_run, tasks)
+        yield from map(run_degraded, tasks)
         return
     # A fork of this process itself would have the locks of its threads.
     context = multiprocessing.get_context("forkserver")
     pool = ProcessPoolExecutor(workers, context, _leave_interrupts_to_the_parent)
     try:
-        yield from pool.map(_run, tasks)
+        yield from pool.map(run_degraded, tasks)
     except BrokenProcessPool as err:
         raise PausetraceError(
             "a worker ended before its work was done", "see whether memory is short; try fewer --workers"
@@ -142,7 +144,7 @@ def _leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run(task: _Task) -> _Done:
+def run_degraded(task: Task) -> Done:
     """Reads the trace once and judges it once a seed."""
     degradation = task.degradation
     trace = read_trace(task.folder, task.without, degradation.drop)
@@ -151,7 +153,7 @@ def _run(task: _Task) -> _Done:
     for seed in range(task.seeds):
         degraded = degrade(trace, truth.roots, degradation, seed, source=SOURCE, epoch=EPOCH, start_ns=START_NS)
         if degraded is None:
-            return _Done((*trace.notes, f"no device to be missing={degradation.missing}"), ())
+            return Done((*trace.notes, f"no device to be missing={degradation.missing}"), ())
         cascades = [degraded.restored(cascade) for cascade in task.analyze(trace_items(degraded.streams))]
         cases.append(
             DegradedCase(
@@ -167,4 +169,4 @@ def _run(task: _Task) -> _Done:
                 statements=statements(truth, cascades, degraded.start_ns),
             )
         )
-    return _Done(trace.notes, tuple(cases))
+    return Done(trace.notes, tuple(cases))

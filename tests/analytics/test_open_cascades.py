@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analytics import layout
 from analytics.open_cascades import OpenCascades
-from analytics.sampled_cascade import SampledCascade
+from analytics.sampled_cascade import PAUSED, SampledCascade
 
 RULES = 5
 
@@ -65,3 +65,63 @@ def test_numbers_grow_and_are_not_used_again() -> None:
     again = OpenCascades(opened)
     assert [number for number, _ in again.numbered()] == [0, 1]
     assert again.meeting([3], set()) == [1]
+
+
+def stopped(begin_ns: int, queue: int, paused_ns: float) -> SampledCascade:
+    made = cascade(begin_ns, [queue], {40 + 4 * queue: paused_ns})
+    made.queues[queue][PAUSED] = paused_ns
+    return made
+
+
+def test_pieces_are_one_cascade_while_most_of_one_was_stopped_when_they_met() -> None:
+    opened = noted(stopped(0, 1, 900.0), stopped(5, 2, 40.0), stopped(5, 3, 40.0))
+    opened.meet({0: 45.0, 1: 40.0})
+    assert opened.together() == [[0, 1], [2]]
+    assert opened.pairs() == [(0, 1)]
+    opened[1].queues[2][PAUSED] = 80.0
+    assert opened.together() == [[0, 1], [2]]
+    opened[1].queues[2][PAUSED] = 81.0
+    assert opened.together() == [[0], [1], [2]]
+    opened.meet({0: 0.0, 1: 1.0})  # the root of the first alone, which was not stopped itself
+    assert opened.together() == [[0, 1], [2]]
+
+
+def test_what_met_a_piece_belongs_to_whatever_that_belongs_to() -> None:
+    opened = noted(*(stopped(at, at, 10.0) for at in range(5)))
+    opened.meet({1: 10.0, 3: 10.0})
+    opened.meet({3: 1.0, 4: 10.0})
+    opened.meet({0: 1.0, 2: 10.0})
+    assert opened.together() == [[0, 2], [1, 3, 4]]
+
+
+def test_a_piece_that_becomes_part_of_another_brings_along_what_it_met() -> None:
+    opened = noted(*(stopped(at, at, 10.0) for at in range(4)))
+    opened.meet({1: 6.0, 2: 10.0})
+    opened.meet({0: 3.0, 2: 1.0})
+    opened.meet({2: 0.0, 3: 4.0})
+    opened.join(1, 2, "former")
+    assert not opened.is_open(2)
+    assert opened[1].former_ids == ["former"]
+    assert opened[1].paused_ns() == 20.0
+    assert opened.meeting([2], set()) == [1]
+    # Of the third what it met of either, once.
+    assert opened.met() == [(0, 1, 3.0), (1, 0, 1.0), (2, 1, 4.0)]
+    opened.remove(1)
+    assert opened.met() == []
+
+
+def test_a_third_that_met_both_did_not_meet_them_twice() -> None:
+    opened = noted(*(stopped(at, at, 10.0) for at in range(3)))
+    opened.meet({0: 2.0, 1: 2.0, 2: 3.0})
+    opened.join(0, 1, "former")
+    assert (1, 0, 3.0) in opened.met()
+    assert opened.together() == [[0], [2]]
+
+
+def test_what_met_goes_on_in_a_copy() -> None:
+    opened = noted(*(stopped(at, at, 10.0) for at in range(3)))
+    opened.remove(0)
+    opened.meet({1: 2.0, 2: 9.0})
+    again = OpenCascades(opened, opened.met())
+    assert again.met() == [(0, 1, 2.0), (1, 0, 9.0)]
+    assert again.together() == [[0, 1]]

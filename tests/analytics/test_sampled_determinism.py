@@ -25,6 +25,7 @@ START_NS = 1_700_000_000_000_000_000
 POLLED = (
     ("two_roots-ls-s1", "period=incident/4,unaligned,poll_loss=.3"),
     ("ring_slow-ls-s1", "period=300us,unaligned"),
+    ("ring_slow-ls-s1", "period=300us"),
     ("slow_receiver-ft4-s1", "period=100us,frames_only"),
     ("incast-ft4-s1", "period=run,pad=20"),
     ("spine_downlink-ls-s2", "period=incident/4,missing=random"),
