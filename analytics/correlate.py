@@ -39,7 +39,7 @@ from stream.roster import RosterChange, SourceDown, SourceResumed, SourceSuspend
 from stream.source_health import Coverage
 from stream.topics import FACTS
 
-VERSION = 7
+VERSION = 8
 TICK_NS = 10_000_000
 MAX_UNANNOUNCED = 4_096
 """Items held of one stream that the roster does not name yet."""
