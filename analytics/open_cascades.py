@@ -2,20 +2,23 @@
 
 In: groups of stops of a period. Out: the pieces that they belong to, by their queues and roots, in the order in which
 those began, and which pieces belong together. Queues that turn up together are a piece. Two incidents in one poll look
-like one, and other polls tell them apart: so pieces are one cascade where most of what one of them was stopped for was
-in periods in which they met.
+like one, and other polls tell them apart: so pieces are one cascade where they met again and again, or where most of
+what one of them was stopped for was in periods in which they met.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from analytics.bounds import ENOUGH_PERIODS
+from analytics.layout import JOIN_SHARE
 from analytics.sampled_cascade import SampledCascade
 
-Met = tuple[int, int, float]
-"""Places of two pieces among all, and the paused ns of the first in periods in which they met."""
+Met = tuple[int, int, float, int]
+"""Places of two pieces among all, the paused ns of the first in periods in which they met, and how many these are."""
 MOST = 0.5
-"""Of what a piece was stopped for, so much in periods in which it met another makes the two one cascade."""
+"""Of what a piece was stopped for, so much in periods in which it met another makes the two one cascade for now; in
+ENOUGH_PERIODS and more, JOIN_SHARE of it does so for good: as of any period, a poll or two may show what is not."""
 
 
 class OpenCascades:
@@ -26,12 +29,12 @@ class OpenCascades:
         self._of_queue: dict[int, int] = {}
         self._of_root: dict[int, set[int]] = {}
         self._next = 0
-        self._met: dict[int, dict[int, float]] = {}
-        """By number, and by that of another: the paused ns of the former in periods in which the two met."""
+        self._met: dict[int, dict[int, tuple[float, int]]] = {}
+        """By number, and by that of another: the paused ns of the former in periods in which the two met, and those."""
         for cascade in cascades:
             self.note(self.open(cascade))
-        for one, other, paused_ns in met:
-            self._met[one][other] = paused_ns
+        for one, other, paused_ns, periods in met:
+            self._met[one][other] = paused_ns, periods
 
     def __len__(self) -> int:
         return len(self._open)
@@ -49,10 +52,6 @@ class OpenCascades:
 
     def __getitem__(self, number: int) -> SampledCascade:
         return self._open[number]
-
-    def is_open(self, number: int) -> bool:
-        """Whether it has neither closed nor become part of another."""
-        return number in self._open
 
     def open(self, cascade: SampledCascade) -> int:
         """Takes a new one in; returns its number."""
@@ -76,7 +75,8 @@ class OpenCascades:
         for one, own_ns in paused_ns.items():
             for other in paused_ns if own_ns > 0 else ():
                 if other != one:
-                    self._met[one][other] = self._met[one].get(other, 0.0) + own_ns
+                    met_ns, periods = self._met[one].get(other, (0.0, 0))
+                    self._met[one][other] = met_ns + own_ns, periods + 1
 
     def together(self) -> list[list[int]]:
         """The numbers of all, those of one cascade together: its oldest first, and so the cascades among each other."""
@@ -87,7 +87,7 @@ class OpenCascades:
                 one = first[one]
             return one
 
-        for one, other in self.pairs():
+        for one, other, _ in self._pairs():
             one, other = find(one), find(other)
             first[max(one, other)] = min(one, other)
         found: dict[int, list[int]] = {}
@@ -95,26 +95,34 @@ class OpenCascades:
             found.setdefault(find(number), []).append(number)
         return list(found.values())
 
-    def pairs(self) -> list[tuple[int, int]]:
-        """Those that are one cascade, by twos, the older first."""
-        pairs = set()
+    def for_good(self) -> tuple[int, int] | None:
+        """Two that have met so often that they stay one cascade, the older first; None where there are none."""
+        return next(((one, other) for one, other, stays in self._pairs() if stays), None)
+
+    def _pairs(self) -> list[tuple[int, int, bool]]:
+        """Those that are one cascade, by twos, the older first, and whether they stay so."""
+        pairs: dict[tuple[int, int], bool] = {}
         for one, others in self._met.items():
-            if others:
-                most_ns = MOST * self._open[one].paused_ns()
-                pairs |= {(min(one, other), max(one, other)) for other, met_ns in others.items() if met_ns >= most_ns}
-        return sorted(pairs)
+            paused_ns = self._open[one].paused_ns() if others else 0.0
+            for other, (met_ns, periods) in others.items():
+                stays = periods >= ENOUGH_PERIODS and met_ns >= JOIN_SHARE * paused_ns
+                if stays or met_ns >= MOST * paused_ns:
+                    pair = min(one, other), max(one, other)
+                    pairs[pair] = pairs.get(pair, False) or stays
+        return [(*pair, stays) for pair, stays in sorted(pairs.items())]
 
     def join(self, number: int, other: int, name: str) -> None:
         """The second, which bore this name, is part of the first from now on."""
         self._open[number].join(self._open[other], name)
         own = self._met[number]
-        for third, met_ns in self._met[other].items():
+        for third, (met_ns, periods) in self._met[other].items():
             if third != number:
-                own[third] = own.get(third, 0.0) + met_ns
+                known_ns, known = own.get(third, (0.0, 0))
+                own[third] = known_ns + met_ns, max(known, periods)
         for third, others in self._met.items():
             if third != number and other in others:
                 # A third may have met both in the same periods.
-                others[number] = max(others.get(number, 0.0), others[other])
+                others[number] = max(others.get(number, (0.0, 0)), others[other])
         self.remove(other)
         self.note(number)
 
@@ -122,9 +130,9 @@ class OpenCascades:
         """What pieces met, by their places among all."""
         place = {number: at for at, number in enumerate(self._open)}
         return [
-            (place[one], place[other], met_ns)
+            (place[one], place[other], *met)
             for one, others in self._met.items()
-            for other, met_ns in sorted(others.items())
+            for other, met in sorted(others.items())
         ]
 
     def remove(self, number: int) -> None:

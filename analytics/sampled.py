@@ -39,8 +39,6 @@ LONGEST_PERIODS = 64
 not followed in finer pieces than this."""
 JITTER = 1.1
 """Polls that are so many times as long as a period count as of its length."""
-SETTLED_PERIODS = 8
-"""Pieces that are so old, and one cascade, stay one."""
 LOGGED_PERIODS = 64
 """So many periods in which devices that log their pauses alone tell of any, and no cascade here follows them."""
 
@@ -160,7 +158,7 @@ class Sampled:
             self._take_period(priority, begin_ns, end_ns, topology, logs)
         self._count_period()
         self._close(end_ns, on_closed, topology)
-        self._settle(end_ns, topology)
+        self._settle(topology)
         self._before_ns = end_ns
         self.polls.forget(end_ns - 2 * self._period_ns)
         self._mixed = {
@@ -263,14 +261,11 @@ class Sampled:
                     self.cascades.remove(number)
                 on_closed(self._closed(whole, topology, still_open=False))
 
-    def _settle(self, now_ns: int, topology: Topology) -> None:
-        """Makes one piece of those that have been one cascade for so long that they did not meet by chance."""
-        before_ns = now_ns - SETTLED_PERIODS * self._period_ns
-        for one, other in self.cascades.pairs():
-            if not (self.cascades.is_open(one) and self.cascades.is_open(other)):
-                continue  # part of another since
-            if max(self.cascades[one].start_ns, self.cascades[other].start_ns) <= before_ns:
-                self.cascades.join(one, other, self.cascade_id(self.cascades[other], topology))
+    def _settle(self, topology: Topology) -> None:
+        """Makes one piece of those that stay one cascade."""
+        while (pair := self.cascades.for_good()) is not None:
+            one, other = pair
+            self.cascades.join(one, other, self.cascade_id(self.cascades[other], topology))
 
     def _whole(self, numbers: list[int], topology: Topology) -> SampledCascade:
         """The cascade that some pieces are."""
@@ -353,7 +348,7 @@ class Sampled:
         sampled = cls(fabric)
         sampled.polls = Polls.of_state(polls)
         pieces = [SampledCascade.of_state(each) for each in cascades]
-        sampled.cascades = OpenCascades(pieces, [(one, other, met_ns) for one, other, met_ns in met])
+        sampled.cascades = OpenCascades(pieces, map(tuple, met))
         (sampled._period_ns, sampled._next_ns, sampled._before_ns, sampled._waits_ns, sampled._since_ns) = times
         sampled._logged_since = since.copy()
         sampled._usual = Usual.of_state(usual)
