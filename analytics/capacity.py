@@ -8,7 +8,9 @@ at 1 / use (the utilization law, and the bottleneck of Denning and Buzen, "The O
 Models", ACM Computing Surveys 10, 1978). Use is bytes over what the rate carries in all the time looked at: a mean that
 a barrier does not change, since what waits is sent later. The direction that carries more counts. A slot has the rate
 that it came up with, not the one that it could have, and its use is that of the time since then; a link that sent less
-than its speed while it had a queue has the rate that it sent at.
+than its speed while it had a queue has the rate that it sent at, and the use of the time from the first of these
+windows to the last. What carried more than its rate allows had it for a part of the time, which nobody told: it is
+full.
 """
 
 from __future__ import annotations
@@ -58,6 +60,14 @@ class _Window(NamedTuple):
     sent: int
     peak: int
     stopped: int
+    span_ns: int
+
+
+class _Held(NamedTuple):
+    """At most how fast a link sent while it had a queue; what it sent from the first such window to the last."""
+
+    rate_mbps: int
+    sent: int
     span_ns: int
 
 
@@ -117,8 +127,12 @@ class Capacity:
         for name in {name for name, _ in self._bytes}:
             nominal = self._speeds.get(name, 0)
             # The far end tells of the other direction.
-            sent = self._carried(name, kinds.SIDE_TX, from_ns)
-            found += _limit(LINK, name, self._held_mbps(name) or nominal, nominal, sent, self._to_ns - from_ns)
+            held = self._held(name)
+            if held is not None:
+                found += _limit(LINK, name, held.rate_mbps, nominal, held.sent, held.span_ns)
+            else:
+                sent = self._carried(name, kinds.SIDE_TX, from_ns)
+                found += _limit(LINK, name, nominal, nominal, sent, self._to_ns - from_ns)
             if name in self._slot:
                 now, most = _slot_mbps({kind: max(states) for kind, states in self._slot[name].items()})
                 since_ns = max(from_ns, *map(_since_ns, self._slot[name].values()))
@@ -130,17 +144,25 @@ class Capacity:
         """Bytes in windows that began no earlier."""
         return sum(value for begin_ns, value in self._bytes.get((name, side), ()) if begin_ns >= since_ns)
 
-    def _held_mbps(self, name: PortName) -> int:
-        """What a link sent at most while it had a queue and was not stopped; 0 where it is no less than its speed."""
-        nominal = self._speeds.get(name, 0)
-        windows = [_Window(*each) for _, each in sorted(self._short.get(name, {}).items())]
-        rates = [
-            now.sent * 8_000 // now.span_ns
-            for before, now, after in zip(windows, windows[1:], windows[2:], strict=False)
-            # Before, in it and behind it as deep as all that it sent: such a queue was not empty meanwhile.
-            if min(before.peak, now.peak, after.peak) >= max(now.sent, QUEUED_BYTES) and not now.stopped
+    def _held(self, name: PortName) -> _Held | None:
+        """A link that had a queue and was not stopped, and sent less than its speed; None where it did not."""
+        windows = [(end_ns, _Window(*each)) for end_ns, each in sorted(self._short.get(name, {}).items())]
+        queued = [
+            at
+            for at, ((before_ns, before), (end_ns, now), (after_ns, after)) in enumerate(
+                zip(windows, windows[1:], windows[2:], strict=False), 1
+            )
+            # Just before, in it and just behind it as deep as all that it sent: such a queue was not empty meanwhile.
+            if min(before.peak, now.peak, after.peak) >= max(now.sent, QUEUED_BYTES)
+            and (before_ns, after_ns) == (end_ns - now.span_ns, end_ns + after.span_ns)
+            and not now.stopped
         ]
-        return max(rates) if len(rates) >= QUEUED_WINDOWS and 0 < max(rates) < SLOWER * nominal else 0
+        most = max((windows[at][1].sent * 8_000 // windows[at][1].span_ns for at in queued), default=0)
+        if len(queued) < QUEUED_WINDOWS or not 0 < most < SLOWER * self._speeds.get(name, 0):
+            return None
+        slow = windows[queued[0] : queued[-1] + 1]
+        begin_ns = slow[0][0] - slow[0][1].span_ns
+        return _Held(most, sum(window.sent for _, window in slow), slow[-1][0] - begin_ns)
 
 
 _HEADROOM = BY_NAME["HEADROOM"].code
@@ -151,7 +173,7 @@ _KINDS = (*_SLOT, _HEADROOM, kinds.PORT_BYTES, kinds.QUEUE_DEPTH, kinds.PFC_PAUS
 def _limit(what: str, name: PortName, rate: int, nominal: int, carried: int, span_ns: int) -> list[Limit]:
     if not rate or not carried or span_ns <= 0:
         return []
-    use = carried * 8_000 / (rate * span_ns)
+    use = min(carried * 8_000 / (rate * span_ns), 1.0) if rate < nominal else carried * 8_000 / (rate * span_ns)
     return [Limit(what, *name, rate, nominal, use, 1 / use)]
 
 

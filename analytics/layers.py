@@ -1,6 +1,7 @@
 """Which layer a root belongs to: who would have to look at it.
 
-In: its class and what is known of it. Out: compute, pcie, nic, link, queue, storage or application; "" = not known.
+In: its class and what is known of it. Out: host, compute, pcie, nic, link, queue, storage or application; "" = not
+known.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ OF_CLASS: dict[str, str] = {
 def layer_of(root_class: str, root: RootFacts) -> str:
     """The layer of a root of a class.
 
-    A host that nothing but its pauses accuses has the layer of the strongest finding inside it. An incast of flows that
+    A host that nothing but its pauses accuses has the layer of the strongest finding inside it; where there is none and
+    its PCIe link is whole, something in the host is slow, and nobody tells what. An incast of flows that
     are known is the application's: the senders chose one receiver at one time, and no setting of a queue serves a link
     that gets more than it carries. Where only ports are known, it is told as what was seen: a queue.
     """
@@ -36,5 +38,5 @@ def layer_of(root_class: str, root: RootFacts) -> str:
     if root_class in OF_CLASS:
         return OF_CLASS[root_class]
     if root.kind == "host":
-        return root.inside[0].layer if root.inside else ""
+        return root.inside[0].layer if root.inside else "host" if root_class == "slow_receiver_host" else ""
     return "queue" if root.kind == "egress" else ""

@@ -50,7 +50,7 @@ class Stall(msgspec.Struct, frozen=True):
     that was last together, none where no rank stands out. `own_compute`: whether ranks were judged by compute alone.
     `mean_of_compute`: whether the means are of compute alone, or of whole steps. `job_name`: the name of the job, of
     which `job` is the hash in hexadecimal; "" where no fact tells. `inferred`: steps are taken from the bytes of hosts.
-    `layer`: where it began, as analytics/layers.py has it: compute (the host), pcie, nic, link, queue, storage or
+    `layer`: where it began, as analytics/layers.py has it: host, compute, pcie, nic, link, queue, storage or
     application; "" where that is not known, or only suspected.
     `cause`: `cascade` (their ids in `cascades`, and where each began in `began`), `not_the_fabric`, or `unknown`.
     """

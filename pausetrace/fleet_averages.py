@@ -16,11 +16,11 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Average(NamedTuple):
-    """One measure: its mean before and since, and its greatest single value since."""
+    """One measure: its mean before and since, and its greatest single value since; None where nothing was before."""
 
     name: str
     unit: str
-    before: float
+    before: float | None
     since: float
     most: float
 
@@ -41,6 +41,7 @@ def fleet_averages(trace: Trace, since_ns: int) -> Averages:
     end_ns = int(counters.end_ns.max())
     before = counters.end_ns <= since_ns
     spans = (max(since_ns, 1), max(end_ns - since_ns, 1))
+    any_before = bool(before.any())
     is_host = np.array([role == "host" for role in trace.roles])
     measures = []
     if counters.tx_bytes is not None:
@@ -52,7 +53,9 @@ def fleet_averages(trace: Trace, since_ns: int) -> Averages:
         ]
         hosts = np.flatnonzero(is_host[trace.ports.device])
         use = [rate[hosts] / trace.ports.speed_mbps[hosts] * 100 for rate in rates]
-        measures.append(Average("use of a NIC", "%", use[0].mean(), use[1].mean(), use[1].max()))
+        measures.append(
+            Average("use of a NIC", "%", use[0].mean() if any_before else None, use[1].mean(), use[1].max())
+        )
     stopped = 0
     if counters.rx_paused_ns is not None:
         shares = [
@@ -60,14 +63,21 @@ def fleet_averages(trace: Trace, since_ns: int) -> Averages:
             for part, span in zip((before, ~before), spans, strict=True)
         ]
         measures.append(
-            Average("time that a port is stopped", "%", shares[0].mean(), shares[1].mean(), shares[1].max())
+            Average(
+                "time that a port is stopped",
+                "%",
+                shares[0].mean() if any_before else None,
+                shares[1].mean(),
+                shares[1].max(),
+            )
         )
         stopped = int((shares[1] > 1).sum())
     if counters.q_max_bytes is not None:
         depth = np.maximum(counters.q_max_bytes, 0)
         deepest = np.zeros(len(trace.ports.device), np.int64)
         np.maximum.at(deepest, counters.port, depth)
-        was, now = (depth[part].mean() / 1_000 if part.any() else 0.0 for part in (before, ~before))
+        was = depth[before].mean() / 1_000 if any_before else None
+        now = depth[~before].mean() / 1_000 if not before.all() else 0.0
         measures.append(Average("peak of a queue", "kB", was, now, deepest.max() / 1_000))
     return Averages(tuple(measures), stopped, len(trace.ports.device))
 

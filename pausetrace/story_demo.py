@@ -39,7 +39,7 @@ START_NS = 1_796_083_200_000_000_000
 
 
 class HeldUp(NamedTuple):
-    """A rank whose flows were held up by roots that they did not feed."""
+    """A rank whose flows were held up by roots that they did not feed, and for how long the longest of them was."""
 
     host: str
     rank: str
@@ -133,7 +133,7 @@ def held_up(trace: Trace, cascades: tuple[Cascade, ...]) -> tuple[HeldUp, ...]:
     flows: Counter[str] = Counter()
     for cascade in cascades:
         for victim in cascade.victims:
-            times[victim.src_device] += victim.pause_ns
+            times[victim.src_device] = max(times[victim.src_device], victim.pause_ns)
             flows[victim.src_device] += 1
     found = [HeldUp(host, ranks.get(host, ""), times[host], flows[host]) for host in times]
     return tuple(sorted(found, key=lambda each: (-each.pause_ns, each.host)))

@@ -19,6 +19,9 @@ from pausetrace.units import duration_text
 
 MOST_RANKS = 8
 CHART_ROWS = 6
+LABEL_WIDTH = 11
+LONG = 1.2
+"""A step that lasts so many times as long as the median is longer than usual."""
 PRICE = 2.5
 """Of a rank for an hour, where nobody gives one: what a GPU costs to rent."""
 
@@ -38,15 +41,31 @@ def print_findings(found: Findings, console: Console, price: float = PRICE) -> N
     if found.tails and found.tails.limits:
         console.print(Text("\n".join(limit_sentences(found.tails.limits[:FIRST_LIMITS])), overflow="fold"))
     if not stalls:
-        console.print(Text(" No step lasted longer than usual."))
+        console.print(Text(_no_stall(found), overflow="fold"))
+
+
+def _no_stall(found: Findings) -> str:
+    """That the job was not held up for long, and what there was of it."""
+    if any(root.root_class == "pfc_deadlock" for cascade in found.cascades for root in cascade.roots):
+        return " The job stands still: the step in which the deadlock came about has no end, and so no length."
+    lengths = sorted(found.lengths_ns)
+    if not lengths or lengths[-1] <= LONG * lengths[len(lengths) // 2]:
+        return " No step lasted longer than usual."
+    longest, usual = duration_text(lengths[-1]), duration_text(lengths[len(lengths) // 2])
+    return f" A step lasted {longest} where {usual} is usual; only three long steps near each other are a stall."
 
 
 def _chart(lengths_ns: tuple[int, ...], console: Console) -> Text:
     """How long each step took, a column a step."""
     bar = glyphs_of(console).bar
+    count = len(lengths_ns)
+    # Of a narrow terminal, a column for several steps, the longest of them.
+    each = -(-count // max((console.width - LABEL_WIDTH) // 2, 1))
+    lengths_ns = tuple(max(lengths_ns[first : first + each]) for first in range(0, count, each))
     most = max(lengths_ns)
     heights = [max(round(length * CHART_ROWS / most), 1) for length in lengths_ns]
-    chart = Text(f" Each step of the job, {len(lengths_ns)} of them:\n\n", style="dim")
+    what = "Each step of the job" if each == 1 else f"The steps of the job, the longest of {each} each"
+    chart = Text(f" {what}, {count} in all:\n\n", style="dim")
     for row in range(CHART_ROWS, 0, -1):
         label = duration_text(most) if row == CHART_ROWS else duration_text(min(lengths_ns)) if row == 1 else ""
         chart.append(f" {label:>9} ", "dim")
@@ -64,7 +83,8 @@ def _averages(averages: Averages) -> Table:
         table.add_column(name, justify="left" if name[0] == "w" else "right")
     for each in averages.measures:
         table.add_row(
-            f"{each.name}, {each.unit}", f"{each.before:.3g}", f"{each.since:.3g}", f"{each.most:.3g}"
+            f"{each.name}, {each.unit}", "-" if each.before is None else f"{each.before:.3g}", f"{each.since:.3g}",
+            f"{each.most:.3g}",
         )  # fmt: skip
     table.add_row(
         "ports stopped for more than 1 % of the time", "", f"{averages.stopped_ports:,} of {averages.ports:,}", ""
@@ -74,7 +94,7 @@ def _averages(averages: Averages) -> Table:
 
 def _held_up(ranks: tuple[HeldUp, ...]) -> str:
     told = [
-        printable(f"{each.rank or 'a rank'} on {each.host} for {duration_text(each.pause_ns)} in {each.flows} flows")
+        printable(f"{each.rank or 'a rank'} on {each.host} for {duration_text(each.pause_ns)}, {each.flows} flows")
         for each in ranks[:MOST_RANKS]
     ]
     more = f", and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""

@@ -20,8 +20,9 @@ from stream.kinds import NO_PRIORITY
 MOST_TAILS = 20
 FIRST_LIMITS = 3
 LAYERS = {
-    "compute": "the host itself", "pcie": "its PCIe link", "nic": "its NIC", "link": "a link of the fabric",
-    "queue": "a queue of the fabric", "storage": "storage", "application": "the application",
+    "host": "the host, which tells no more", "compute": "the host itself", "pcie": "its PCIe link", "nic": "its NIC",
+    "link": "a link of the fabric", "queue": "a queue of the fabric", "storage": "storage",
+    "application": "the application",
 }  # fmt: skip
 """Layers, for people."""
 HOUR_NS = 3_600 * 1_000_000_000

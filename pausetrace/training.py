@@ -114,7 +114,7 @@ class StepTimer:
         return Exchange(self)
 
     def close(self) -> None:
-        """Sends what waits, for two seconds at most."""
+        """Sends what waits, for two seconds at most, and lets go of Kafka, for a second and a half at most."""
         atexit.unregister(self.close)
         try:
             self._sender.close()

@@ -40,8 +40,8 @@ class Root(msgspec.Struct, frozen=True):
     """Where the cascade began: a host (kind "host", port "") or an egress queue of a switch (kind "egress").
 
     kind "unknown" is a switch whose queues gave no evidence. `root_class` is a class of the concepts page or
-    "unclassified"; `evidence` says in sentences what the class rests on. `layer` is where to look: compute, pcie, nic,
-    link, queue, storage or application, "" where that is not known.
+    "unclassified"; `evidence` says in sentences what the class rests on. `layer` is where to look: host, compute,
+    pcie, nic, link, queue, storage or application, "" where that is not known.
     """
 
     device: Name

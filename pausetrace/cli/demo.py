@@ -10,6 +10,8 @@ from pausetrace.cli.play import LEAST_NS, VENDORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pausetrace.cli.options import Verbs
 
 
@@ -28,11 +30,9 @@ def register(verbs: Verbs) -> None:
     )  # fmt: skip
     parser.add_argument("--scenario", metavar="NAME", help="what goes wrong (default: slowburn)")
     parser.add_argument("--list", action="store_true", help="tell all scenarios, and do nothing")
-    parser.add_argument("--seed", metavar="N", type=int, default=1, help="another fabric of the same kind (default: 1)")
+    parser.add_argument("--seed", metavar="N", type=int, help="another fabric of the same kind (default: 1)")
     parser.add_argument("--keep", metavar="DIR", help="leave a capture there, for replay and analysis")
-    parser.add_argument(
-        "--price", metavar="NUMBER", type=float, default=2.5, help="of a rank for an hour (default: 2.50)"
-    )
+    parser.add_argument("--price", metavar="NUMBER", type=float, help="of a rank for an hour (default: 2.50)")
     parser.add_argument(
         "--trace", metavar="DIR", help="a trace folder (docs/trace-format.md; default: one that comes with Pausetrace)"
     )
@@ -61,17 +61,15 @@ def run(args: argparse.Namespace) -> int:
         flag
         for flag, given in (
             ("--trace", args.trace), ("--sampled", args.sampled), ("--vendor", args.vendor),
-            ("--seconds", args.seconds is not None), ("--bootstrap-servers", args.bootstrap_servers),
+            ("--seconds", args.seconds), ("--bootstrap-servers", args.bootstrap_servers), ("--prefix", args.prefix),
         )
-        if given
+        if given is not None
     ]  # fmt: skip
     if args.list:
         return _list()
-    if args.scenario is None and small:
-        return _run_trace(args)
-    if args.scenario == "trace":
-        for flag, given in (("--keep", args.keep is not None), ("--seed", args.seed != 1)):
-            if given:
+    if args.scenario == "trace" or (args.scenario is None and small):
+        for flag, given in (("--keep", args.keep), ("--seed", args.seed), ("--price", args.price)):
+            if given is not None:
                 raise ConfigError(f"{flag} is not for the scenario `trace`", "leave it out, or choose another scenario")
         return _run_trace(args)
     if small:
@@ -92,33 +90,51 @@ def _list() -> int:
 
 
 def _run_story(args: argparse.Namespace) -> int:
-    from pathlib import Path
 
     from pausetrace.plain_text import printable
     from pausetrace.story_demo import run_story, scenarios
-    from pausetrace.story_text import print_findings
+    from pausetrace.story_text import PRICE, print_findings
     from pausetrace.terminal import make_console
     from stream.errors import ConfigError
 
     # What is written on the way is gone before this process is.
     end_in_order()
-    name = args.scenario or "slowburn"
+    name = "slowburn" if args.scenario is None else args.scenario
+    seed = 1 if args.seed is None else args.seed
+    price = PRICE if args.price is None else args.price
     if name not in scenarios():
         raise ConfigError(f"--scenario {name!r} is none of them", "`pausetrace demo --list` tells all")
-    if not 0 <= args.seed < 1 << 31:
-        raise ConfigError(f"--seed {args.seed} is not from 0 to 2147483647", "leave it out for 1")
-    if not 0 <= args.price < float("inf"):
-        raise ConfigError(f"--price {args.price:g} is no price", "give that of a rank for an hour, like 2.50")
-    keep = Path(args.keep) if args.keep else None
-    if keep is not None and keep.exists() and any(keep.iterdir()):
-        raise ConfigError(f"--keep {args.keep} holds something already", "give a folder that is new or empty")
+    if not 0 <= seed < 1 << 31:
+        raise ConfigError(f"--seed {seed} is not from 0 to 2147483647", "leave it out for 1")
+    if not 0 <= price < float("inf"):
+        raise ConfigError(f"--price {price:g} is no price", "give that of a rank for an hour, like 2.50")
+    keep = _new_folder(args.keep) if args.keep is not None else None
 
     def say(sentence: str) -> None:
         print(f"demo: {printable(sentence)}", file=sys.stderr, flush=True)
 
-    found = run_story(name, args.seed, keep, say)
-    print_findings(found, make_console(sys.stdout), args.price)
+    found = run_story(name, seed, keep, say)
+    print_findings(found, make_console(sys.stdout), price)
     return 0
+
+
+def _new_folder(text: str) -> Path:
+    """The folder to keep a capture in, made before the story is played: what cannot be kept is told at once."""
+    from pathlib import Path
+
+    from stream.errors import ConfigError
+
+    folder = Path(text)
+    try:
+        if text:
+            folder.mkdir(parents=True, exist_ok=True)
+        empty = bool(text) and not any(folder.iterdir())
+    except OSError as err:
+        raise ConfigError(f"--keep {text}: {err.strerror}", "give a folder that is new or empty") from err
+    if not empty:
+        what = "holds something already" if text else "names no folder"
+        raise ConfigError(f"--keep {text} {what}", "give a folder that is new or empty")
+    return folder
 
 
 def _run_trace(args: argparse.Namespace) -> int:

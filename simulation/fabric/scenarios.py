@@ -17,6 +17,7 @@ from simulation.fabric.stage import Size, Stage, leaf_spine_stage
 from simulation.fabric.topologies import fat_tree, oversubscribed, ring
 from simulation.fabric.traffic import FIRST_PORT, ROCE_PORT, burst, made, planned_ways, training
 from simulation.fabric.wires import make_wires
+from stream.errors import ConfigError
 
 STORM_MBPS = 100
 """What a NIC that sends pause without end still takes in."""
@@ -199,6 +200,8 @@ def two_faults(size: Size) -> Plot:
     stage = leaf_spine_stage(size)
     first, last = stage.fault_steps
     half = (first + last) // 2
+    if half == first:
+        raise ConfigError("two faults need two steps at least", "give the story more steps, or fault_steps")
     narrow = _slow_host(stage, "slow_receiver_pcie", stage.line_mbps // 4, reports=True, steps=(first, half))
     link = stage.any_uplink()
     slow = Fault("link_degraded", *stage.wires.end(link), half, last, links=(link, link ^ 1), mbps=stage.line_mbps // 5)

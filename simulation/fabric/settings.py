@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stream.errors import ConfigError
+
 LINE_MBPS = 100_000
 
 
@@ -37,6 +39,18 @@ class Settings:
     """Bit times of 512 after which a pause runs out unless it is sent again; 0: it holds until XON."""
     contents: bool = True
     """Whether buffer contents are logged at each XOFF, which exact roots need."""
+
+    def __post_init__(self) -> None:
+        for name, can_be, why in (
+            ("tick_ns", self.tick_ns >= 1, "1 at least"),
+            ("line_mbps", self.line_mbps >= 1, "1 at least"),
+            ("priorities", self.priorities and set(self.priorities) <= set(range(8)), "from 0 to 7"),
+            ("priorities", len(set(self.priorities)) == len(self.priorities), "there once each"),
+            ("pause_quanta", 0 <= self.pause_quanta <= 65_535, "from 0 to 65535"),
+            ("mark_ratio", 0 <= self.mark_ratio <= 1, "from 0 to 1"),
+        ):
+            if not can_be:
+                raise ConfigError(f"{name} of a fabric cannot be {getattr(self, name)!r}", f"it is {why}")
 
     @property
     def packet_bytes(self) -> int:

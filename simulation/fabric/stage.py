@@ -22,9 +22,18 @@ MEDIUM = Settings(dcqcn=False, buffer_bytes=4_000_000)
 """Switches of 4 MB, and pauses before marks: a story of a few steps shows what a fault does."""
 
 
+LEAST_HOSTS = 16
+MOST_BINS = 10_000_000
+STEP_LIMIT_NS = 100_000_000
+"""So long the exchange of a step may last, faults and all: what has not ended by then stands still."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Size:
-    """How large a story is; the fault comes after half of the steps and goes after four fifths, unless told."""
+    """How large a story is; the fault comes after half of the steps and goes after four fifths, unless told.
+
+    Raises ConfigError for what cannot be played.
+    """
 
     scenario: str
     seed: int = 1
@@ -43,6 +52,29 @@ class Size:
     """NICs of a server, each on a fabric of its own as far as the spines; 0: plain leaves and spines."""
     background_load: float = 0.0
     """Of one pair of hosts in eight: messages of 1 MB at random times beside the training."""
+
+    def __post_init__(self) -> None:
+        line_ns = self.message_bytes * 8_000 // self.settings.line_mbps
+        first, last = self.fault_steps or (0, 1)
+        bins = self.steps * (self.compute_ns + line_ns) // max(self.bin_ns, 1)
+        for name, can_be, why in (
+            ("seed", self.seed >= 0, "0 at least"),
+            ("hosts", self.hosts >= LEAST_HOSTS, f"{LEAST_HOSTS} at least"),
+            ("hosts", self.hosts % (self.per_leaf * max(self.rails, 1)) == 0, "whole leaves, of each rail"),
+            ("steps", self.steps >= 1, "1 at least"),
+            ("queue_pairs", self.queue_pairs >= 1, "1 at least"),
+            ("message_bytes", self.message_bytes >= self.queue_pairs, "a byte of each queue pair at least"),
+            ("message_bytes", line_ns <= STEP_LIMIT_NS, "what a link carries in 100 ms at most"),
+            ("compute_ns", self.compute_ns >= 0, "0 at least"),
+            ("jitter_ratio", 0 <= self.jitter_ratio <= 1, "from 0 to 1"),
+            ("bin_ns", self.bin_ns >= self.settings.tick_ns, "a tick at least"),
+            ("bin_ns", bins <= MOST_BINS, f"so long that a story has no more than {MOST_BINS:,} of them"),
+            ("fault_steps", 0 <= first < last <= self.steps, "the first and the one after the last, of the story's"),
+            ("rails", self.rails >= 0, "0 at least"),
+            ("background_load", 0 <= self.background_load < 1, "from 0 to below 1"),
+        ):
+            if not can_be:
+                raise ConfigError(f"{name} of a story cannot be {getattr(self, name)!r}", f"it is {why}")
 
     @property
     def per_leaf(self) -> int:
@@ -64,11 +96,12 @@ class Stage:
         self.draw = np.random.default_rng([size.seed, 11])
         self.leaf = np.array([routes.far_device(link) for link in wires.to_fabric.tolist()])
         """Device that each host hangs on."""
-        self.fault_steps = size.fault_steps or (size.steps // 2, size.steps * 4 // 5)
+        half = size.steps // 2
+        self.fault_steps = size.fault_steps or (half, max(half + 1, size.steps * 4 // 5))
         self.ranks = np.unique(flows.src[flows.is_training])
 
     def plot(
-        self, *, faults: tuple[Fault, ...] = (), bursts: tuple[Burst, ...] = (), limit_ns: int = 100_000_000
+        self, *, faults: tuple[Fault, ...] = (), bursts: tuple[Burst, ...] = (), limit_ns: int = STEP_LIMIT_NS
     ) -> Plot:
         """The story with these faults and bursts."""
         size = self.size

@@ -95,6 +95,44 @@ def test_a_slot_is_as_full_as_since_it_came_to_its_rate() -> None:
     assert slot.use == pytest.approx(0.8)
 
 
+def short_windows(*windows: tuple[int, int, int]) -> Batch:
+    """Of 100 us each: the window's number, bytes sent, peak of the queue."""
+    events = empty_events(2 * len(windows))
+    for at, (number, sent, peak) in enumerate(windows):
+        some = events[2 * at : 2 * at + 2]
+        some["kind"], some["value"] = (kinds.PORT_BYTES, kinds.QUEUE_DEPTH), (sent, peak)
+        some["side"], some["span_ns"] = kinds.SIDE_TX, 100_000
+        some["time_ns"] = (number + 1) * 100_000
+    return Batch(StreamKey("lab", "s", "e", "queue", "leaf"), 0, 0, ("p1",), events)
+
+
+def test_a_link_that_had_a_queue_has_the_rate_that_it_sent_at_and_the_use_of_that_time() -> None:
+    capacity = Capacity({("leaf", "p1"): 100_000})
+    fast = [(number, 1_250_000, 0) for number in range(10)]
+    slow = [(number, 250_000, 400_000) for number in range(10, 20)]
+    capacity.take(short_windows(*fast, *slow, *((number, 1_250_000, 0) for number in range(20, 30))))
+    (link,) = capacity.finish()
+    assert (link.rate_mbps, link.nominal_mbps) == (20_000, 100_000)
+    assert link.use == pytest.approx(1.0)
+
+
+def test_what_a_queue_sent_before_and_after_silence_is_no_rate() -> None:
+    """Bursts whose windows are full but for the last: between them nobody tells of a queue."""
+    capacity = Capacity({("leaf", "p1"): 100_000})
+    for burst in range(8):
+        first = 100 * burst
+        capacity.take(short_windows((first, 1_250_000, 1_000_000), (first + 1, 300_000, 1_000_000)))
+    (link,) = capacity.finish()
+    assert link.rate_mbps == 100_000
+
+
+def test_a_slot_that_carried_more_than_its_rate_is_full() -> None:
+    capacity = Capacity({})
+    capacity.take(rows((kinds.PCIE_RATE, 0, 25_000, 100_000), (kinds.PORT_BYTES, kinds.SIDE_TX, 5_000_000_000, 0)))
+    (slot,) = capacity.finish()
+    assert (slot.use, slot.times) == (1.0, 1.0)
+
+
 def test_what_is_not_known_limits_nothing() -> None:
     capacity = Capacity({})
     capacity.take(

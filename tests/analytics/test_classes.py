@@ -216,7 +216,7 @@ def test_what_no_rule_fits_is_unclassified_with_a_reason() -> None:
         ("compute", dataclasses.replace(HOST, inside=STALLED)),
         ("storage", dataclasses.replace(HOST, inside=(STALLED[0]._replace(layer="storage"),))),
         ("link", dataclasses.replace(HOST, inside=(STALLED[0]._replace(layer="link"),))),
-        ("", dataclasses.replace(PLATEAU, pcie=WHOLE)),
+        ("host", dataclasses.replace(PLATEAU, pcie=WHOLE)),
         ("", HOST),
         ("", dataclasses.replace(EMPTY, reports_depth=False)),
     ],

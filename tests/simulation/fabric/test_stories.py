@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from simulation.fabric import SCENARIOS, Story, story
 from simulation.fabric import layout as at
+from simulation.fabric.settings import Settings
 from simulation.fabric.story_truth import truth
 from simulation.fabric.writing import write
 from simulation.judge import score_case
@@ -167,3 +169,47 @@ def test_a_log_that_is_too_long_is_told_to_be_cut(tmp_path: Path) -> None:
     trace = read_trace(tmp_path / "cut")
     assert trace.pauses is None
     assert any("100 of" in note for note in trace.notes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        ({"hosts": 8}, "hosts of a story cannot be 8"),
+        ({"hosts": 70}, "hosts of a story cannot be 70"),
+        ({"rails": 3}, "hosts of a story cannot be 64"),
+        ({"steps": 0, "fault_steps": None}, "steps of a story cannot be 0"),
+        ({"queue_pairs": 0}, "queue_pairs of a story cannot be 0"),
+        ({"message_bytes": -5}, "message_bytes of a story cannot be -5"),
+        ({"message_bytes": 10**12}, "message_bytes of a story cannot be 1000000000000"),
+        ({"compute_ns": 10**15}, "bin_ns of a story cannot be 100000"),
+        ({"bin_ns": 0}, "bin_ns of a story cannot be 0"),
+        ({"jitter_ratio": 5.0}, "jitter_ratio of a story cannot be 5.0"),
+        ({"background_load": 5.0}, "background_load of a story cannot be 5.0"),
+        ({"fault_steps": (-3, 4)}, "fault_steps of a story cannot be"),
+        ({"fault_steps": (50, 60)}, "fault_steps of a story cannot be"),
+        ({"fault_steps": (3, 3)}, "fault_steps of a story cannot be"),
+    ],
+)
+def test_a_story_that_cannot_be_played_is_an_error_that_says_what_can(sizes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        story("pcie_narrow", **{**SMALL, **sizes})
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"priorities": (9,)}, {"priorities": ()}, {"priorities": (3, 3)}, {"tick_ns": 0}, {"pause_quanta": -1}]
+)
+def test_a_fabric_that_cannot_be_is_an_error(sizes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(sizes))} of a fabric cannot be"):
+        Settings(**sizes)
+
+
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "two_faults"])
+def test_a_story_of_one_step_and_the_fewest_hosts_has_its_fault_in_it(scenario: str) -> None:
+    told = story(scenario, hosts=16, steps=1, message_bytes=1_000_000, compute_ns=100_000)
+    assert all(begin < end for begin, end in told.run.fault_ns)
+    assert truth(told)
+
+
+def test_two_faults_need_two_steps() -> None:
+    with pytest.raises(ConfigError, match="two steps at least"):
+        story("two_faults", hosts=16, steps=1)
