@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from analytics.bounds import ENOUGH_PERIODS
-from analytics.layout import JOIN_SHARE
+from analytics.layout import JOIN_SHARE, NEVER
 from analytics.sampled_cascade import SampledCascade
 
-Met = tuple[int, int, float, int]
-"""Places of two pieces among all, the paused ns of the first in periods in which they met, and how many these are."""
+Met = tuple[int, int, float, int, int]
+"""Places of two pieces among all, the paused ns of the first in periods in which they met, how many these are, and
+where the last of them ended."""
 MOST = 0.5
 """Of what a piece was stopped for, so much in periods in which it met another makes the two one cascade for now; in
 ENOUGH_PERIODS and more, JOIN_SHARE of it does so for good: as of any period, a poll or two may show what is not."""
@@ -29,12 +30,12 @@ class OpenCascades:
         self._of_queue: dict[int, int] = {}
         self._of_root: dict[int, set[int]] = {}
         self._next = 0
-        self._met: dict[int, dict[int, tuple[float, int]]] = {}
-        """By number, and by that of another: the paused ns of the former in periods in which the two met, and those."""
+        self._met: dict[int, dict[int, tuple[float, int, int]]] = {}
+        """By number, and by that of another, what `Met` has."""
         for cascade in cascades:
             self.note(self.open(cascade))
-        for one, other, paused_ns, periods in met:
-            self._met[one][other] = paused_ns, periods
+        for one, other, *so_far in met:
+            self._met[one][other] = so_far[0], int(so_far[1]), int(so_far[2])
 
     def __len__(self) -> int:
         return len(self._open)
@@ -70,13 +71,13 @@ class OpenCascades:
         """The number of the piece that each queue belongs to, -1 for none."""
         return [self._of_queue.get(queue, -1) for queue in queues]
 
-    def meet(self, paused_ns: dict[int, float]) -> None:
-        """Some met in a period: for how long queues of each were stopped in it."""
+    def meet(self, paused_ns: dict[int, float], end_ns: int) -> None:
+        """Some met in the period that ends then: for how long queues of each were stopped in a group of it."""
         for one, own_ns in paused_ns.items():
             for other in paused_ns if own_ns > 0 else ():
                 if other != one:
-                    met_ns, periods = self._met[one].get(other, (0.0, 0))
-                    self._met[one][other] = met_ns + own_ns, periods + 1
+                    met_ns, periods, last_ns = self._met[one].get(other, (0.0, 0, NEVER))
+                    self._met[one][other] = met_ns + own_ns, periods + (last_ns != end_ns), end_ns
 
     def together(self) -> list[list[int]]:
         """The numbers of all, those of one cascade together: its oldest first, and so the cascades among each other."""
@@ -104,7 +105,7 @@ class OpenCascades:
         pairs: dict[tuple[int, int], bool] = {}
         for one, others in self._met.items():
             paused_ns = self._open[one].paused_ns() if others else 0.0
-            for other, (met_ns, periods) in others.items():
+            for other, (met_ns, periods, _) in others.items():
                 stays = periods >= ENOUGH_PERIODS and met_ns >= JOIN_SHARE * paused_ns
                 if stays or met_ns >= MOST * paused_ns:
                     pair = min(one, other), max(one, other)
@@ -115,14 +116,14 @@ class OpenCascades:
         """The second, which bore this name, is part of the first from now on."""
         self._open[number].join(self._open[other], name)
         own = self._met[number]
-        for third, (met_ns, periods) in self._met[other].items():
+        for third, (met_ns, periods, last_ns) in self._met[other].items():
             if third != number:
-                known_ns, known = own.get(third, (0.0, 0))
-                own[third] = known_ns + met_ns, max(known, periods)
+                known_ns, *known = own.get(third, (0.0, 0, last_ns))
+                own[third] = known_ns + met_ns, max(known[0], periods), max(known[1], last_ns)
         for third, others in self._met.items():
             if third != number and other in others:
                 # A third may have met both in the same periods.
-                others[number] = max(others.get(number, (0.0, 0)), others[other])
+                others[number] = max(others.get(number, others[other]), others[other])
         self.remove(other)
         self.note(number)
 

@@ -225,7 +225,7 @@ class Sampled:
             if len(beside):
                 piece.add_beside(told, blamed, beside, topology)
         paused_ns = told.period.paused_ns[ports]
-        self.cascades.meet({number: float(paused_ns[owner == number].sum()) for number in known})
+        self.cascades.meet({number: float(paused_ns[owner == number].sum()) for number in known}, end_ns)
         self._weigh_period(known[0], told, ports, end_ns - begin_ns)
         for queue, is_logged in zip(queues, logged.tolist(), strict=True):
             if is_logged:
