@@ -1,25 +1,23 @@
 """The open cascades of polled devices, in pieces: those that stops belong to, and those that are one cascade.
 
 In: groups of stops of a period. Out: the pieces that they belong to, by their queues and roots, in the order in which
-those began, and which pieces belong together. Queues that turn up together are a piece. Two incidents in one poll look
-like one, and other polls tell them apart: so pieces are one cascade where they met again and again, or where most of
-what one of them was stopped for was in periods in which they met.
+those began, and which pieces belong together. Queues that turn up together are a piece. Where one incident ends and
+another begins in one poll, that shows both as one, and the polls before and after tell them apart: so pieces that met
+are one cascade if they went on beside each other, or if most of what one of them was stopped for was in periods in
+which they met.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from analytics.bounds import ENOUGH_PERIODS
-from analytics.layout import JOIN_SHARE, NEVER
 from analytics.sampled_cascade import SampledCascade
 
-Met = tuple[int, int, float, int, int]
-"""Places of two pieces among all, the paused ns of the first in periods in which they met, how many these are, and
-where the last of them ended."""
+Met = tuple[int, int, float]
+"""Places of two pieces among all, and the paused ns of the first in periods in which they met."""
 MOST = 0.5
-"""Of what a piece was stopped for, so much in periods in which it met another makes the two one cascade for now; in
-ENOUGH_PERIODS and more, JOIN_SHARE of it does so for good: as of any period, a poll or two may show what is not."""
+"""Of what a piece was stopped for, so much in periods in which it met another makes the two one cascade for now. That
+both go on for ENOUGH_PERIODS does so for good: as of any period, a poll or two may show what is not."""
 
 
 class OpenCascades:
@@ -30,12 +28,12 @@ class OpenCascades:
         self._of_queue: dict[int, int] = {}
         self._of_root: dict[int, set[int]] = {}
         self._next = 0
-        self._met: dict[int, dict[int, tuple[float, int, int]]] = {}
-        """By number, and by that of another, what `Met` has."""
+        self._met: dict[int, dict[int, float]] = {}
+        """By number, and by that of another: the paused ns of the former in periods in which the two met."""
         for cascade in cascades:
             self.note(self.open(cascade))
-        for one, other, *so_far in met:
-            self._met[one][other] = so_far[0], int(so_far[1]), int(so_far[2])
+        for one, other, met_ns in met:
+            self._met[one][other] = met_ns
 
     def __len__(self) -> int:
         return len(self._open)
@@ -71,13 +69,12 @@ class OpenCascades:
         """The number of the piece that each queue belongs to, -1 for none."""
         return [self._of_queue.get(queue, -1) for queue in queues]
 
-    def meet(self, paused_ns: dict[int, float], end_ns: int) -> None:
-        """Some met in the period that ends then: for how long queues of each were stopped in a group of it."""
+    def meet(self, paused_ns: dict[int, float]) -> None:
+        """Some met in a period: for how long queues of each were stopped in a group of it."""
         for one, own_ns in paused_ns.items():
             for other in paused_ns if own_ns > 0 else ():
                 if other != one:
-                    met_ns, periods, last_ns = self._met[one].get(other, (0.0, 0, NEVER))
-                    self._met[one][other] = met_ns + own_ns, periods + (last_ns != end_ns), end_ns
+                    self._met[one][other] = self._met[one].get(other, 0.0) + own_ns
 
     def together(self) -> list[list[int]]:
         """The numbers of all, those of one cascade together: its oldest first, and so the cascades among each other."""
@@ -97,7 +94,7 @@ class OpenCascades:
         return list(found.values())
 
     def for_good(self) -> tuple[int, int] | None:
-        """Two that have met so often that they stay one cascade, the older first; None where there are none."""
+        """Two that stay one cascade, the older first; None where there are none."""
         return next(((one, other) for one, other, stays in self._pairs() if stays), None)
 
     def _pairs(self) -> list[tuple[int, int, bool]]:
@@ -105,8 +102,8 @@ class OpenCascades:
         pairs: dict[tuple[int, int], bool] = {}
         for one, others in self._met.items():
             paused_ns = self._open[one].paused_ns() if others else 0.0
-            for other, (met_ns, periods, _) in others.items():
-                stays = periods >= ENOUGH_PERIODS and met_ns >= JOIN_SHARE * paused_ns
+            for other, met_ns in others.items():
+                stays = self._open[one].goes_on_beside(self._open[other])
                 if stays or met_ns >= MOST * paused_ns:
                     pair = min(one, other), max(one, other)
                     pairs[pair] = pairs.get(pair, False) or stays
@@ -116,14 +113,13 @@ class OpenCascades:
         """The second, which bore this name, is part of the first from now on."""
         self._open[number].join(self._open[other], name)
         own = self._met[number]
-        for third, (met_ns, periods, last_ns) in self._met[other].items():
+        for third, met_ns in self._met[other].items():
             if third != number:
-                known_ns, *known = own.get(third, (0.0, 0, last_ns))
-                own[third] = known_ns + met_ns, max(known[0], periods), max(known[1], last_ns)
+                own[third] = own.get(third, 0.0) + met_ns
         for third, others in self._met.items():
             if third != number and other in others:
                 # A third may have met both in the same periods.
-                others[number] = max(others.get(number, others[other]), others[other])
+                others[number] = max(others.get(number, 0.0), others[other])
         self.remove(other)
         self.note(number)
 
@@ -131,9 +127,9 @@ class OpenCascades:
         """What pieces met, by their places among all."""
         place = {number: at for at, number in enumerate(self._open)}
         return [
-            (place[one], place[other], *met)
+            (place[one], place[other], met_ns)
             for one, others in self._met.items()
-            for other, met in sorted(others.items())
+            for other, met_ns in sorted(others.items())
         ]
 
     def remove(self, number: int) -> None:

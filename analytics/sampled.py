@@ -225,7 +225,7 @@ class Sampled:
             if len(beside):
                 piece.add_beside(told, blamed, beside, topology)
         paused_ns = told.period.paused_ns[ports]
-        self.cascades.meet({number: float(paused_ns[owner == number].sum()) for number in known}, end_ns)
+        self.cascades.meet({number: float(paused_ns[owner == number].sum()) for number in known})
         self._weigh_period(known[0], told, ports, end_ns - begin_ns)
         for queue, is_logged in zip(queues, logged.tolist(), strict=True):
             if is_logged:
@@ -348,7 +348,7 @@ class Sampled:
         sampled = cls(fabric)
         sampled.polls = Polls.of_state(polls)
         pieces = [SampledCascade.of_state(each) for each in cascades]
-        sampled.cascades = OpenCascades(pieces, map(tuple, met))
+        sampled.cascades = OpenCascades(pieces, [(one, other, met_ns) for one, other, met_ns in met])
         (sampled._period_ns, sampled._next_ns, sampled._before_ns, sampled._waits_ns, sampled._since_ns) = times
         sampled._logged_since = since.copy()
         sampled._usual = Usual.of_state(usual)

@@ -97,6 +97,11 @@ class SampledCascade:
         """For how long its queues were stopped in all."""
         return sum(sums[PAUSED] for sums in self.queues.values())
 
+    def goes_on_beside(self, other: SampledCascade) -> bool:
+        """Whether both were there in the same ENOUGH_PERIODS."""
+        both_ns = min(self.last_ns, other.last_ns) - max(self.start_ns, other.start_ns)
+        return both_ns >= ENOUGH_PERIODS * max(self.length_ns, other.length_ns)
+
     def has_root(self, roots: set[int]) -> bool:
         """Whether one of some roots is one of its own."""
         total = sum(sums[0] for sums in self.members.values())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,8 @@ from typing import Any, NamedTuple
 import confluent_kafka
 import numpy as np
 from confluent_kafka import Producer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from analytics.detect import Detect
 from analytics.offline import final_cascades

@@ -72,7 +72,8 @@ def not_let_in(settings: KafkaSettings, text: str) -> BrokerError | None:
         )
     if "SASL authentication error" in text:
         return BrokerError(f"Kafka at {servers} does not let {principal(settings)} in: {text}", "check the credentials")
-    if "certificate could not be verified" in text:
+    # librdkafka's own words, or OpenSSL's where it comes to know later.
+    if "certificate could not be verified" in text or "certificate verify failed" in text:
         authority = given.get("ssl.ca.location", "")
         who = f"the authority in {authority}" if authority else "an authority that this system knows"
         return BrokerError(
