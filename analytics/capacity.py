@@ -67,7 +67,7 @@ class _Held(NamedTuple):
     """At most how fast a link sent while it had a queue; what it sent from the first such window to the last."""
 
     rate_mbps: int
-    sent: int
+    sent_bytes: int
     span_ns: int
 
 
@@ -127,12 +127,9 @@ class Capacity:
         for name in {name for name, _ in self._bytes}:
             nominal = self._speeds.get(name, 0)
             # The far end tells of the other direction.
-            held = self._held(name)
-            if held is not None:
-                found += _limit(LINK, name, held.rate_mbps, nominal, held.sent, held.span_ns)
-            else:
-                sent = self._carried(name, kinds.SIDE_TX, from_ns)
-                found += _limit(LINK, name, nominal, nominal, sent, self._to_ns - from_ns)
+            sent = self._carried(name, kinds.SIDE_TX, from_ns)
+            link = self._held(name) or _Held(nominal, sent, self._to_ns - from_ns)
+            found += _limit(LINK, name, link.rate_mbps, nominal, link.sent_bytes, link.span_ns)
             if name in self._slot:
                 now, most = _slot_mbps({kind: max(states) for kind, states in self._slot[name].items()})
                 since_ns = max(from_ns, *map(_since_ns, self._slot[name].values()))
@@ -173,7 +170,9 @@ _KINDS = (*_SLOT, _HEADROOM, kinds.PORT_BYTES, kinds.QUEUE_DEPTH, kinds.PFC_PAUS
 def _limit(what: str, name: PortName, rate: int, nominal: int, carried: int, span_ns: int) -> list[Limit]:
     if not rate or not carried or span_ns <= 0:
         return []
-    use = min(carried * 8_000 / (rate * span_ns), 1.0) if rate < nominal else carried * 8_000 / (rate * span_ns)
+    use = carried * 8_000 / (rate * span_ns)
+    if rate < nominal:
+        use = min(use, 1.0)
     return [Limit(what, *name, rate, nominal, use, 1 / use)]
 
 

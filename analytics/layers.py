@@ -29,14 +29,16 @@ def layer_of(root_class: str, root: RootFacts) -> str:
     """The layer of a root of a class.
 
     A host that nothing but its pauses accuses has the layer of the strongest finding inside it; where there is none and
-    its PCIe link is whole, something in the host is slow, and nobody tells what. An incast of flows that
-    are known is the application's: the senders chose one receiver at one time, and no setting of a queue serves a link
-    that gets more than it carries. Where only ports are known, it is told as what was seen: a queue.
+    its PCIe link is whole, something in the host is slow, and nobody tells what. An incast of flows that are known is
+    the application's: the senders chose one receiver at one time, and no setting of a queue serves a link that gets
+    more than it carries. Where only ports are known, it is told as what was seen: a queue.
     """
     if root_class == "incast" and root.sources >= INCAST_SOURCES:
         return "application"
     if root_class in OF_CLASS:
         return OF_CLASS[root_class]
     if root.kind == "host":
-        return root.inside[0].layer if root.inside else "host" if root_class == "slow_receiver_host" else ""
+        if root.inside:
+            return root.inside[0].layer
+        return "host" if root_class == "slow_receiver_host" else ""
     return "queue" if root.kind == "egress" else ""

@@ -15,7 +15,7 @@ from analytics.sampled_cascade import SampledCascade
 
 Met = tuple[int, int, float]
 """Places of two pieces among all, and the paused ns of the first in periods in which they met."""
-MOST = 0.5
+MET_SHARE = 0.5
 """Of what a piece was stopped for, so much in periods in which it met another makes the two one cascade for now. That
 both go on for ENOUGH_PERIODS does so for good: as of any period, a poll or two may show what is not."""
 
@@ -104,7 +104,7 @@ class OpenCascades:
             paused_ns = self._open[one].paused_ns() if others else 0.0
             for other, met_ns in others.items():
                 stays = self._open[one].goes_on_beside(self._open[other])
-                if stays or met_ns >= MOST * paused_ns:
+                if stays or met_ns >= MET_SHARE * paused_ns:
                     pair = min(one, other), max(one, other)
                     pairs[pair] = pairs.get(pair, False) or stays
         return [(*pair, stays) for pair, stays in sorted(pairs.items())]

@@ -14,7 +14,7 @@ import json
 import multiprocessing
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,6 +59,16 @@ class Told(NamedTuple):
     root_class: bool
     distance: float | None
     straggler: bool
+
+
+def _all_told(tasks: Sequence[tuple[str, int, bool]], workers: int) -> Iterator[Told]:
+    """What is made of each story, in their order."""
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("forkserver"))
+    try:
+        yield from pool.map(_told, tasks)
+    finally:
+        # Where one fails, those not yet begun are of no use.
+        pool.shutdown(cancel_futures=True)
 
 
 def _told(task: tuple[str, int, bool]) -> Told:
@@ -167,8 +177,7 @@ def main() -> None:
     wrong: list[str] = []
     seeds = range(1, arguments.seeds + 1)
     tasks = [(name, seed, arguments.polls) for name in names for seed in seeds]
-    pool = ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("forkserver"))
-    results = pool.map(_told, tasks)
+    results = _all_told(tasks, arguments.workers)
     for name in names:
         stories = []
         for seed in seeds:

@@ -20,6 +20,7 @@ from pausetrace.units import duration_text
 MOST_RANKS = 8
 CHART_ROWS = 6
 LABEL_WIDTH = 11
+"""Columns before the first step of the chart."""
 LONG = 1.2
 """A step that lasts so many times as long as the median is longer than usual."""
 PRICE = 2.5

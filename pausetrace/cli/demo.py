@@ -90,7 +90,6 @@ def _list() -> int:
 
 
 def _run_story(args: argparse.Namespace) -> int:
-
     from pausetrace.plain_text import printable
     from pausetrace.story_demo import run_story, scenarios
     from pausetrace.story_text import PRICE, print_findings
@@ -124,16 +123,17 @@ def _new_folder(text: str) -> Path:
 
     from stream.errors import ConfigError
 
+    next_step = "give a folder that is new or empty"
+    if not text:
+        raise ConfigError("--keep names no folder", next_step)
     folder = Path(text)
     try:
-        if text:
-            folder.mkdir(parents=True, exist_ok=True)
-        empty = bool(text) and not any(folder.iterdir())
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
     except OSError as err:
-        raise ConfigError(f"--keep {text}: {err.strerror}", "give a folder that is new or empty") from err
-    if not empty:
-        what = "holds something already" if text else "names no folder"
-        raise ConfigError(f"--keep {text} {what}", "give a folder that is new or empty")
+        raise ConfigError(f"--keep {text}: {err.strerror}", next_step) from err
+    if not is_empty:
+        raise ConfigError(f"--keep {text} holds something already", next_step)
     return folder
 
 

@@ -187,8 +187,7 @@ class Fabric:
         state[at.PRIORITIES] = self.priorities
         state[at.ACK_OFFSET] = self.flow_count if settings.acks else 0
         # What runs out within a tick has one.
-        ticks = -(-settings.pause_quanta * 512 * 1000 // (settings.line_mbps * settings.tick_ns))
-        state[at.QUANTA] = ticks
+        state[at.QUANTA] = -(-settings.pause_quanta * 512 * 1000 // (settings.line_mbps * settings.tick_ns))
         state[at.HAS_DCQCN] = settings.dcqcn
         state[at.MARK_PPM] = round(settings.mark_ratio * 1e6)
         state[at.LINE_RATE] = self.per_tick(settings.line_mbps)

@@ -20,8 +20,6 @@ from stream.errors import ConfigError
 
 MEDIUM = Settings(dcqcn=False, buffer_bytes=4_000_000)
 """Switches of 4 MB, and pauses before marks: a story of a few steps shows what a fault does."""
-
-
 LEAST_HOSTS = 16
 MOST_BINS = 10_000_000
 STEP_LIMIT_NS = 100_000_000
